@@ -1,0 +1,44 @@
+# pith_target(TARGET): flags shared by the library and everything built beside it.
+#
+# -ffp-contract=off: a fused multiply-add would give other bytes on other machines.
+# x86-64-v2 is the baseline; kernels for newer sets are compiled by Highway and chosen at run time.
+function(pith_target target)
+  pith_warnings(${target})
+  target_compile_options(${target} PRIVATE -ffp-contract=off)
+  if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
+    target_compile_options(${target} PRIVATE -march=x86-64-v2)
+    # Highway counts SSE4 as available only with AES and CLMUL, which the baseline lacks and no
+    # kernel uses.
+    target_compile_definitions(${target} PRIVATE HWY_DISABLE_PCLMUL_AES=1)
+    if(NOT PITH_AVX512)
+      target_compile_definitions(${target} PRIVATE "HWY_DISABLED_TARGETS=(HWY_AVX3|HWY_AVX3_DL)")
+    endif()
+  endif()
+  set(hardening -fstack-protector-strong -fstack-clash-protection -D_GLIBCXX_ASSERTIONS)
+  if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
+    list(APPEND hardening -fcf-protection=full)
+  endif()
+  target_compile_options(${target} PRIVATE ${hardening})
+  target_link_options(${target} PRIVATE -Wl,-z,relro,-z,now,-z,noexecstack)
+  if(PITH_SANITIZE)
+    target_compile_options(${target} PRIVATE -fsanitize=${PITH_SANITIZE} -fno-omit-frame-pointer
+                                             -fno-sanitize-recover=all)
+    target_link_options(${target} PRIVATE -fsanitize=${PITH_SANITIZE})
+  else()
+    target_compile_options(${target} PRIVATE $<$<NOT:$<CONFIG:Debug>>:-U_FORTIFY_SOURCE
+                                             -D_FORTIFY_SOURCE=2>)
+  endif()
+endfunction()
+
+# pith_test(NAME SOURCES...): a GoogleTest program, one test of ctest. Tests see private headers.
+function(pith_test name)
+  if(NOT PITH_BUILD_TESTS)
+    return()
+  endif()
+  add_executable(${name} ${ARGN})
+  pith_target(${name})
+  target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR})
+  target_link_libraries(${name} PRIVATE pith::pith ${PITH_PRIVATE_LIBRARIES} GTest::gtest
+                                        GTest::gtest_main rapidcheck rapidcheck_gtest)
+  add_test(NAME ${name} COMMAND ${name})
+endfunction()

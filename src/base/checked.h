@@ -1,0 +1,65 @@
+// Arithmetic on sizes that come from outside. The one place where shapes, counts and
+// offsets are added and multiplied: an overflow sticks and is seen by valid(), it never
+// wraps.
+//
+//   CheckedSize bytes = CheckedSize(count) * element_size + header;
+//   if (!bytes.valid()) return Status::corrupt(...);
+#pragma once
+
+#include <cstdint>
+
+namespace pith {
+
+class CheckedSize {
+ public:
+  constexpr CheckedSize(std::uint64_t value) : value_(value) {}
+  static constexpr CheckedSize invalid() {
+    CheckedSize size(0);
+    size.valid_ = false;
+    return size;
+  }
+  /// Negative numbers are invalid sizes.
+  static constexpr CheckedSize from_signed(std::int64_t value) {
+    return value < 0 ? invalid() : CheckedSize(static_cast<std::uint64_t>(value));
+  }
+
+  [[nodiscard]] constexpr bool valid() const { return valid_; }
+  /// True if the value is known and at most `limit`.
+  [[nodiscard]] constexpr bool at_most(std::uint64_t limit) const {
+    return valid_ && value_ <= limit;
+  }
+  /// True if the value fits a non-negative int64, the type of sizes in the interface.
+  [[nodiscard]] constexpr bool fits_int64() const { return at_most(INT64_MAX); }
+  /// Only if valid().
+  [[nodiscard]] constexpr std::uint64_t value() const { return value_; }
+
+  friend constexpr CheckedSize operator+(CheckedSize a, CheckedSize b) {
+    CheckedSize sum(0);
+    sum.valid_ =
+        a.valid_ && b.valid_ && !__builtin_add_overflow(a.value_, b.value_, &sum.value_);
+    return sum;
+  }
+  friend constexpr CheckedSize operator-(CheckedSize a, CheckedSize b) {
+    CheckedSize rest(0);
+    rest.valid_ =
+        a.valid_ && b.valid_ && !__builtin_sub_overflow(a.value_, b.value_, &rest.value_);
+    return rest;
+  }
+  friend constexpr CheckedSize operator*(CheckedSize a, CheckedSize b) {
+    CheckedSize product(0);
+    product.valid_ = a.valid_ && b.valid_ &&
+                     !__builtin_mul_overflow(a.value_, b.value_, &product.value_);
+    return product;
+  }
+  /// The next multiple of `alignment`, which must not be 0.
+  [[nodiscard]] constexpr CheckedSize round_up(std::uint64_t alignment) const {
+    const std::uint64_t rest = value_ % alignment;
+    return rest == 0 ? *this : *this + CheckedSize(alignment - rest);
+  }
+
+ private:
+  std::uint64_t value_;
+  bool valid_ = true;
+};
+
+}  // namespace pith

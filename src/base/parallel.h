@@ -1,0 +1,43 @@
+// The one way to use several threads: independent pieces, cut by size alone, each writing
+// only what is its own. What pieces report is combined by the caller in the order of the
+// pieces, so results never depend on the number of threads.
+#pragma once
+
+#include <tbb/blocked_range.h>
+#include <tbb/parallel_for.h>
+
+#include <algorithm>
+#include <cstdint>
+
+namespace pith {
+
+/// Calls body(i) once for each i in [0, count), in any order, on any thread.
+template <typename Body>
+void parallel_for(std::int64_t count, const Body& body) {
+  if (count <= 1) {
+    if (count == 1) body(std::int64_t{0});
+    return;
+  }
+  tbb::parallel_for(
+      tbb::blocked_range<std::int64_t>(0, count, 1),
+      [&](const tbb::blocked_range<std::int64_t>& range) {
+        for (std::int64_t i = range.begin(); i != range.end(); ++i) body(i);
+      },
+      tbb::simple_partitioner());
+}
+
+/// Number of pieces of at most `piece` that `total` is cut into.
+constexpr std::int64_t piece_count(std::int64_t total, std::int64_t piece) {
+  return total / piece + (total % piece != 0 ? 1 : 0);
+}
+
+/// Calls body(i, begin, end) for each piece [begin, end) of [0, total).
+template <typename Body>
+void parallel_pieces(std::int64_t total, std::int64_t piece, const Body& body) {
+  parallel_for(piece_count(total, piece), [&](std::int64_t i) {
+    const std::int64_t begin = i * piece;
+    body(i, begin, begin + std::min(piece, total - begin));
+  });
+}
+
+}  // namespace pith
