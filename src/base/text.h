@@ -1,0 +1,22 @@
+// Text from files in messages: names are data, never terminal commands.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+
+namespace pith {
+
+/// `text` on one line, for a message: control bytes, quotes, backslashes and what is not
+/// UTF-8 become \n, \" or \x1b; what is longer than `limit` bytes is shortened in the
+/// middle, so that messages stay short whatever a file says.
+[[nodiscard]] std::string printable(std::string_view text, std::size_t limit = 96);
+
+/// Length of the UTF-8 character at the start of `text`, 1 to 4; 0 if it is none:
+/// overlong, a surrogate, above U+10FFFF, cut off. `text` must not be empty.
+[[nodiscard]] std::size_t utf8_length(std::string_view text);
+
+/// Index of the first byte that belongs to no UTF-8 character, or npos.
+[[nodiscard]] std::size_t find_invalid_utf8(std::string_view text);
+
+}  // namespace pith
