@@ -1,0 +1,84 @@
+// The k-th smallest magnitude, exactly and without a sort.
+//
+//   const MagnitudeRank rank = select_magnitude(values, n, k);
+//   // rank.below values are smaller than the threshold, so k + 1 - rank.below of those
+//   // equal to it, the first by index, belong to the k + 1 smallest.
+//
+// Magnitudes are compared by their bits without the sign: the order of |x|, with -0 equal
+// to 0, subnormals in their place, and NaN above infinity. The result is exact, so it
+// depends neither on the instruction set nor on the number of threads, nor on how values
+// are sampled.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+namespace pith::kernels {
+
+inline constexpr std::uint32_t kMagnitudeMask = 0x7fffffffu;
+inline constexpr std::uint32_t kInfinityBits = 0x7f800000u;
+
+/// What stands at rank k of the magnitudes in rising order.
+struct MagnitudeRank {
+  std::uint32_t bits = 0;  ///< of the magnitude; std::bit_cast<float>(bits) is its value
+  std::int64_t below = 0;  ///< values of a smaller magnitude
+  std::int64_t equal = 0;  ///< values of this magnitude: below <= k < below + equal
+  bool has_nan = false;    ///< a NaN is among the values; first_nan tells where
+
+  friend bool operator==(const MagnitudeRank&, const MagnitudeRank&) = default;
+};
+
+/// Rank k (0 is the smallest) of n values in memory; 0 <= k < n. Uses the library's
+/// threads. Reads the values about once: a sample gives a narrow bracket, one pass counts
+/// what lies below it and collects what lies inside. Needs memory for about n / 64
+/// values.
+MagnitudeRank select_magnitude(const float* values, std::int64_t n, std::int64_t k);
+
+/// The definition: a copy, sorted.
+MagnitudeRank reference_select_magnitude(const float* values, std::int64_t n,
+                                         std::int64_t k);
+
+/// Index of the first NaN, or -1.
+std::int64_t first_nan(const float* values, std::int64_t n) noexcept;
+
+/// Rank k of values that come in chunks: two passes over the same values, in any order
+/// and cut, in 1.3 MB whatever their number.
+///
+///   MagnitudeHistogram histogram(k);
+///   do {
+///     for (each chunk) histogram.add(chunk, size);
+///   } while (histogram.next_pass());
+///   use(histogram.result());
+class MagnitudeHistogram {
+ public:
+  /// 0 <= k < the number of values to come.
+  explicit MagnitudeHistogram(std::int64_t k);
+
+  void add(const float* values, std::int64_t n);
+  /// Adds what `other`, started with the same k and at the same pass, has seen in this
+  /// pass.
+  void merge(const MagnitudeHistogram& other);
+  /// Ends a pass. True: feed all values once more. False: the result is there.
+  bool next_pass();
+  /// Only after next_pass() was false.
+  [[nodiscard]] const MagnitudeRank& result() const { return result_; }
+  /// Values seen in the pass that is under way, or in the last one.
+  [[nodiscard]] std::int64_t seen() const { return seen_; }
+
+ private:
+  void flush();
+
+  std::int64_t k_;
+  int pass_ = 0;
+  std::uint32_t high_ = 0;  // upper bits of the answer, known after the first pass
+  std::int64_t below_ = 0;  // values with smaller upper bits
+  std::int64_t seen_ = 0;
+  std::uint32_t largest_ = 0;
+  std::int64_t unflushed_ = 0;  // values counted in narrow_ only
+  MagnitudeRank result_;
+  std::vector<std::uint32_t>
+      narrow_;  // two tables side by side; neighbours go to different ones
+  std::vector<std::int64_t> wide_;
+};
+
+}  // namespace pith::kernels

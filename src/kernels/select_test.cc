@@ -1,0 +1,115 @@
+#include "src/kernels/select.h"
+
+#include <gtest/gtest.h>
+#include <rapidcheck/gtest.h>
+
+#include <bit>
+#include <cstdint>
+#include <vector>
+
+#include "pith/base/threads.h"
+#include "src/kernels/target.h"
+
+namespace pith::kernels {
+namespace {
+
+// Any bits but NaN, with many zeros, ties and subnormals.
+std::vector<float> some_values(std::int64_t n, std::uint64_t seed,
+                               std::uint32_t keep_bits) {
+  std::vector<float> values(static_cast<std::size_t>(n));
+  std::uint64_t state = seed;
+  for (float& value : values) {
+    state = state * 6364136223846793005u + 1442695040888963407u;
+    std::uint32_t bits = static_cast<std::uint32_t>(state >> 32) & keep_bits;
+    if ((bits & kMagnitudeMask) > kInfinityBits) bits &= 0x807fffffu;  // a subnormal
+    value = std::bit_cast<float>(bits);
+  }
+  return values;
+}
+
+constexpr std::uint32_t kAllBits = 0xffffffffu;
+constexpr std::uint32_t kFewValues = 0xc1800000u;
+
+void expect_reference_everywhere(const std::vector<float>& storage, std::int64_t offset) {
+  const float* values = storage.data() + offset;
+  const auto n = static_cast<std::int64_t>(storage.size()) - offset;
+  for (const std::int64_t k : {std::int64_t{0}, n / 7, n / 2, n - 1 - n / 10, n - 1}) {
+    if (k >= n || k < 0) continue;
+    const MagnitudeRank expected = reference_select_magnitude(values, n, k);
+    for (const std::string& target : available_targets()) {
+      ASSERT_TRUE(set_target(target).ok());
+      EXPECT_EQ(select_magnitude(values, n, k), expected)
+          << target << " n " << n << " k " << k << " offset " << offset;
+    }
+    ASSERT_TRUE(set_target("").ok());
+  }
+}
+
+TEST(Select, EveryTargetEqualsTheReferenceAtEverySize) {
+  for (const std::int64_t n :
+       {1,  2,   15,  16,  17,   31,   32,   33,   63,    64,
+        65, 127, 128, 129, 1000, 4095, 4096, 4097, 70000, 300001}) {
+    for (const std::uint32_t bits : {kAllBits, kFewValues}) {
+      expect_reference_everywhere(
+          some_values(n + 3, 7 + static_cast<std::uint64_t>(n), bits), n % 4);
+    }
+  }
+}
+
+TEST(Select, SortedConstantAndHalfZeroData) {
+  const std::int64_t n = 200000;
+  std::vector<float> rising(n);
+  std::vector<float> falling(n);
+  std::vector<float> half_zero(n);
+  for (std::int64_t i = 0; i < n; ++i) {
+    const auto at = static_cast<std::size_t>(i);
+    rising[at] = static_cast<float>(i) * 0.25f;
+    falling[at] = -static_cast<float>(n - i);
+    half_zero[at] = i % 2 == 0 ? -0.0f : static_cast<float>(i % 1000) + 1;
+  }
+  expect_reference_everywhere(rising, 0);
+  expect_reference_everywhere(falling, 0);
+  expect_reference_everywhere(half_zero, 0);
+  expect_reference_everywhere(std::vector<float>(n, -1.5f), 0);
+}
+
+TEST(Select, NanRanksAboveInfinityAndIsReported) {
+  std::vector<float> values(1000, std::bit_cast<float>(kInfinityBits));
+  EXPECT_FALSE(select_magnitude(values.data(), 1000, 999).has_nan);
+  EXPECT_EQ(first_nan(values.data(), 1000), -1);
+  values[321] = std::bit_cast<float>(0xff800001u);
+  const MagnitudeRank rank = select_magnitude(values.data(), 1000, 998);
+  EXPECT_TRUE(rank.has_nan);
+  EXPECT_EQ(rank.bits, kInfinityBits);
+  EXPECT_EQ(rank.equal, 999);
+  EXPECT_EQ(first_nan(values.data(), 1000), 321);
+}
+
+RC_GTEST_PROP(Select, HistogramInAnyChunksEqualsTheReference,
+              (const std::vector<std::uint32_t>& bits, std::uint32_t at,
+               std::uint32_t cut)) {
+  RC_PRE(!bits.empty());
+  std::vector<float> values;
+  for (const std::uint32_t b : bits) values.push_back(std::bit_cast<float>(b));
+  const auto n = static_cast<std::int64_t>(values.size());
+  const std::int64_t k = at % n;
+  const std::int64_t first = cut % (n + 1);
+  MagnitudeHistogram histogram(k);
+  int passes = 0;
+  do {
+    MagnitudeHistogram other = histogram;
+    histogram.add(values.data() + first, n - first);
+    MagnitudeHistogram rest = other;
+    rest.add(values.data(), first);
+    histogram.merge(rest);
+    RC_ASSERT(histogram.seen() == n);
+    ++passes;
+  } while (histogram.next_pass());
+  RC_ASSERT(passes == 2);
+  const MagnitudeRank expected = reference_select_magnitude(values.data(), n, k);
+  RC_ASSERT(histogram.result() == expected);
+  RC_ASSERT(select_magnitude(values.data(), n, k) == expected);
+}
+
+}  // namespace
+}  // namespace pith::kernels
