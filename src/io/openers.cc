@@ -9,9 +9,6 @@ CheckpointResult open_safetensors(InputFile file) {
 CheckpointResult open_safetensors_folder(const InputFolder& folder) {
   return Status::unsupported(folder.name() + ": folders are not supported");
 }
-CheckpointResult open_gguf(InputFile file) {
-  return Status::unsupported(file.name() + ": GGUF is not supported");
-}
 CheckpointResult open_npy(InputFile file) {
   return Status::unsupported(file.name() + ": npy is not supported");
 }

@@ -30,6 +30,7 @@
 #include "pith/base/cancel.h"
 #include "pith/base/result.h"
 #include "pith/io/checkpoint.h"
+#include "pith/io/gguf.h"
 
 namespace pith {
 
@@ -42,16 +43,6 @@ struct TensorSpec {
 
   /// A tensor of plain numbers.
   static TensorSpec plain(std::string name, DType dtype, Shape shape);
-};
-
-/// A key-value of a GGUF file as it is stored: carried over without being understood.
-struct GgufKey {
-  std::string key;
-  std::uint32_t type = 0;  ///< id of the value's type
-  std::string value;       ///< the bytes after the type id
-
-  static GgufKey u32(std::string key, std::uint32_t value);
-  static GgufKey string(std::string key, std::string_view value);
 };
 
 /// A file that stands beside the weights in a folder, such as config.json.
