@@ -31,7 +31,7 @@ class Observer {
  public:
   using Layers = std::map<std::string, LayerStats, std::less<>>;
 
-  explicit Observer(NonFinite policy = NonFinite::kReject) : policy_(policy) {}
+  explicit Observer(NonFinite policy = NonFinite::kError) : policy_(policy) {}
 
   /// Adds rows of `cols` values to a layer, which is made if it is new. With cols = 0
   /// only the statistics of all values are kept. An empty batch makes no layer.

@@ -20,14 +20,9 @@
 
 #include "pith/base/result.h"
 #include "pith/calibrate/exact_sum.h"
+#include "pith/tensor/non_finite.h"
 
 namespace pith {
-
-/// What becomes of NaN and infinity.
-enum class NonFinite : std::uint8_t {
-  kReject,  ///< kNotFinite names the index; nothing of the batch is taken
-  kCount,   ///< passed over and counted
-};
 
 /// A magnitude and how many values have it.
 struct MagnitudeCount {
@@ -53,7 +48,7 @@ class ValueStats {
 
   /// kNotFinite if a value is NaN or infinite and the policy rejects that: the message
   /// names its index in `values`, and nothing changes.
-  Status add(std::span<const float> values, NonFinite policy = NonFinite::kReject);
+  Status add(std::span<const float> values, NonFinite policy = NonFinite::kError);
   /// As if the values of `other` had been added here.
   void merge(const ValueStats& other);
 
@@ -123,7 +118,7 @@ class ColumnStats {
 
   /// Adds whole rows. kInvalidArgument if the number of values is no multiple of cols();
   /// kNotFinite as in ValueStats. Nothing changes then.
-  Status add(std::span<const float> values, NonFinite policy = NonFinite::kReject);
+  Status add(std::span<const float> values, NonFinite policy = NonFinite::kError);
   /// kInvalidArgument if the numbers of columns differ; nothing changes then.
   Status merge(const ColumnStats& other);
 

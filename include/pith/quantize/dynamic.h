@@ -28,13 +28,6 @@ struct DynamicOptions {
   double percentile = 1;
 };
 
-/// The magnitude chosen by the rule / clip: the scale at which that magnitude gets the
-/// code `clip`. 0 for no values or zeros only. Infinity counts as a magnitude, so the
-/// scale may be infinite. kInvalidArgument if clip is not finite and above 0 or an option
-/// is out of its range; kNotFinite if a value is NaN.
-Result<float> dynamic_scale(std::span<const float> x, float clip,
-                            const DynamicOptions& options = {});
-
 /// One scale for all of x, returned. `codes` is as long as x.
 ///
 /// kInvalidArgument if sizes differ or an option is out of its range, kNotFinite if a

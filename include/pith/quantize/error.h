@@ -14,15 +14,9 @@
 #include <span>
 
 #include "pith/base/result.h"
+#include "pith/tensor/non_finite.h"
 
 namespace pith {
-
-/// What to do about NaN and infinity in a tensor.
-enum class NonFinite : std::uint8_t {
-  kError,  ///< refuse: kNotFinite names the tensor and the index of the first
-  kCount,  ///< pass over them in scales and figures, and count them; NaN becomes the code
-           ///< of 0, infinity the largest or smallest code
-};
 
 /// Elements summed before their sums go to the total.
 inline constexpr std::int64_t kErrorChunk = 4096;
