@@ -1,0 +1,123 @@
+// Pruning tensors that are read row by row, in memory that does not grow with them.
+//
+//   PITH_TRY(pith::PruneStream stream, pith::PruneStream::make(options, {{name,
+//   shape}})); while (stream.needs_pass()) {
+//     for (each chunk of whole rows) if (auto s = stream.feed(chunk); !s.ok()) return s;
+//     if (auto s = stream.end_pass(); !s.ok()) return s;
+//   }
+//   for (each chunk) if (auto s = stream.apply(chunk, mask_bytes); !s.ok()) return s;
+//
+// Chunks are whole rows, consecutive, tensor after tensor; their sizes may differ from
+// pass to pass. The result is that of prune() or, with PruneScope::kGlobal, of
+// prune_model() on the same tensors, bit for bit. Passes: two for elements, one for rows,
+// columns and blocks, none for n:m and PruneScope::kRow. Memory: 1.3 MB (twice that for
+// kRandom and kWanda); 16 bytes per row, column or block.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "pith/base/result.h"
+#include "pith/prune/prune.h"
+#include "pith/tensor/shape.h"
+
+namespace pith {
+
+/// The smallest `count` of many magnitudes, found in two passes over chunks of any size
+/// and order.
+///
+///   MagnitudeSelector selector(count);
+///   do { for (each chunk) selector.feed(chunk); } while (selector.next_pass());
+class MagnitudeSelector {
+ public:
+  /// 1 <= count <= the number of values to come.
+  explicit MagnitudeSelector(std::int64_t count);
+  ~MagnitudeSelector();
+  MagnitudeSelector(MagnitudeSelector&&) noexcept;
+  MagnitudeSelector& operator=(MagnitudeSelector&&) noexcept;
+
+  void feed(std::span<const float> values);
+  /// True: feed all values again. False: the result is there.
+  bool next_pass();
+
+  /// The largest of the `count` smallest magnitudes.
+  [[nodiscard]] float threshold() const;
+  /// How many of the values equal to it belong to the `count` smallest: the first by
+  /// index.
+  [[nodiscard]] std::int64_t ties() const;
+  /// A NaN was fed; it ranks above infinity.
+  [[nodiscard]] bool has_nan() const;
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+/// Zeroes what is below a threshold, and the first `ties` equal to it, in consecutive
+/// chunks.
+class ThresholdPruner {
+ public:
+  ThresholdPruner(float threshold, std::int64_t ties)
+      : threshold_(threshold), ties_(ties) {}
+
+  /// Bit i of the mask is 1 where values[i] was kept; it has ceil(values.size() / 8)
+  /// bytes, or none if it is not wanted.
+  void apply(std::span<float> values, std::span<std::byte> mask = {});
+
+  /// Set to +0 so far, and non-zero values left.
+  [[nodiscard]] std::int64_t pruned() const { return pruned_; }
+  [[nodiscard]] std::int64_t nonzero() const { return nonzero_; }
+
+ private:
+  float threshold_;
+  std::int64_t ties_;
+  std::int64_t pruned_ = 0;
+  std::int64_t nonzero_ = 0;
+};
+
+/// A tensor to come.
+struct PruneStreamTensor {
+  std::string name;
+  Shape shape;
+  std::vector<float> column_norms = {};  ///< of Importance::kWanda
+};
+
+class PruneStream {
+ public:
+  /// One tensor, or several with PruneScope::kGlobal. Errors as prune(); with kGlobal
+  /// tensors without elements are allowed and no chunk comes of them.
+  static Result<PruneStream> make(const PruneOptions& options,
+                                  std::vector<PruneStreamTensor> tensors);
+  ~PruneStream();
+  PruneStream(PruneStream&&) noexcept;
+  PruneStream& operator=(PruneStream&&) noexcept;
+
+  /// True while the values must be fed once more.
+  [[nodiscard]] bool needs_pass() const;
+  /// The next whole rows of the current tensor. kInvalidArgument if they are no whole
+  /// rows or more than the tensors have; kNotFinite if a value is NaN: tensor and index
+  /// are named.
+  Status feed(std::span<const float> rows);
+  /// kInvalidArgument if rows are missing.
+  Status end_pass();
+
+  /// Prunes the next whole rows, when no pass is needed any more. `mask` has the bytes of
+  /// those rows as in BitMask (row_bytes each), or none. Errors as feed(); where no pass
+  /// was needed NaN is found here.
+  Status apply(std::span<float> rows, std::span<std::byte> mask = {});
+
+  /// Elements zeroed, and the sparsity, of what was applied so far.
+  [[nodiscard]] std::int64_t pruned() const;
+  [[nodiscard]] Sparsity after() const;
+
+ private:
+  struct Impl;
+  explicit PruneStream(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace pith
