@@ -8,10 +8,9 @@
 
 #include "pith/tensor/dtype.h"
 #include "pith/tensor/half.h"
+#include "src/kernels/float_bits.h"
 
 namespace pith::kernels {
-
-inline constexpr std::uint32_t kInfinityBits = 0x7f800000;  // NaN lies above
 
 // Bits of the smallest f32 magnitude that `to` rounds beyond its largest finite value;
 // those of infinity where that is no narrower than f32.

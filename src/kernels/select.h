@@ -13,10 +13,9 @@
 #include <cstdint>
 #include <vector>
 
-namespace pith::kernels {
+#include "src/kernels/float_bits.h"
 
-inline constexpr std::uint32_t kMagnitudeMask = 0x7fffffffu;
-inline constexpr std::uint32_t kInfinityBits = 0x7f800000u;
+namespace pith::kernels {
 
 /// What stands at rank k of the magnitudes in rising order.
 struct MagnitudeRank {
