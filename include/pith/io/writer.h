@@ -73,7 +73,7 @@ struct WriteOptions {
   bool sync = true;        ///< commit() returns when the data is on the disk
   /// Files and folders the data comes from. The output may be none of them by any name,
   /// nor a folder that holds one.
-  std::vector<std::filesystem::path> inputs;
+  std::vector<std::filesystem::path> inputs = {};
   const CancelToken* cancel = nullptr;  ///< asked by commit() until the output appears
 };
 
@@ -87,8 +87,8 @@ class CheckpointWriter {
 
   /// Checks the layout, then the space on the disk, and reserves it.
   ///
-  /// kInvalidArgument for a layout that cannot be written: a name that is empty, twice
-  /// there or too long for the format, a shape that does not fit the encoding, an output
+  /// kInvalidArgument for a layout that cannot be written: a name that is there
+  /// twice or too long for the format, a shape that does not fit the encoding, an output
   /// that is an input; kUnsupported for an encoding the format cannot hold;
   /// kAlreadyExists if there is an output and it may not be replaced; kNoSpace if it
   /// would not fit; kIo if a system call fails. A folder is replaced only if it holds

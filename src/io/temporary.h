@@ -1,0 +1,52 @@
+// Temporary names: how they look, who owns them, and how those of the dead are removed.
+//
+// A temporary file or folder is called ".pith-PID-N.tmp" and lies in the folder of what
+// it will become. Its owner holds a lock (flock) on it, which ends with the process
+// however that ends; so one whose lock can be had is a leftover of a killed run, on this
+// machine or on another that shares the disk, and is removed by the next run that writes
+// there.
+#pragma once
+
+#include <string>
+
+#include "pith/base/result.h"
+#include "src/io/file.h"
+#include "src/io/output_file.h"
+
+namespace pith {
+
+/// Removes the leftovers of killed runs from an open folder. Whatever cannot be removed
+/// stays.
+void remove_leftovers(int folder);
+
+/// Removes a folder of files by its name in an open folder, as far as possible.
+void remove_folder(int folder, const char* name);
+
+/// A temporary name in an open folder, locked; it is removed with the object unless
+/// release() was called.
+class Temporary {
+ public:
+  Temporary() = default;
+  ~Temporary();
+  Temporary(Temporary&& other) noexcept;
+  Temporary& operator=(Temporary&& other) noexcept;
+
+  /// A new file, open in `file`. `folder` must stay open. kIo or kNoSpace.
+  static Result<Temporary> make_file(int folder, const std::string& shown,
+                                     OutputFile& file);
+  /// A new folder, open in `descriptor`.
+  static Result<Temporary> make_folder(int folder, const std::string& shown,
+                                       Descriptor& descriptor);
+
+  [[nodiscard]] const std::string& name() const { return name_; }
+  /// The name is no longer this object's: it was renamed.
+  void release() { name_.clear(); }
+
+ private:
+  int folder_ = -1;
+  std::string name_;
+  bool is_folder_ = false;
+  Descriptor lock_;  // the same open file as the one written: closing that one keeps it
+};
+
+}  // namespace pith
