@@ -3,12 +3,6 @@
 
 namespace pith {
 
-CheckpointResult open_safetensors(InputFile file) {
-  return Status::unsupported(file.name() + ": safetensors is not supported");
-}
-CheckpointResult open_safetensors_folder(const InputFolder& folder) {
-  return Status::unsupported(folder.name() + ": folders are not supported");
-}
 CheckpointResult open_npy(InputFile file) {
   return Status::unsupported(file.name() + ": npy is not supported");
 }

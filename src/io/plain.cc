@@ -1,35 +1,21 @@
 #include "src/io/plain.h"
 
-#include <bit>
 #include <cassert>
 #include <cmath>
 #include <cstdint>
-#include <cstring>
 #include <limits>
 
-#include "pith/tensor/half.h"
+#include "src/kernels/convert.h"
 
 namespace pith {
 namespace {
 
-template <typename T>
-T load(const std::byte* bytes) {
-  T value;
-  std::memcpy(&value, bytes, sizeof(T));
-  return value;
-}
-
-template <typename T, typename F>
-void each(std::span<const std::byte> bytes, std::span<float> out, F to_float) {
-  assert(bytes.size() == out.size() * sizeof(T));
+template <typename F>
+void each_byte(std::span<const std::byte> bytes, std::span<float> out, F to_float) {
+  assert(bytes.size() == out.size());
   for (std::size_t i = 0; i < out.size(); ++i) {
-    out[i] = to_float(load<T>(bytes.data() + i * sizeof(T)));
+    out[i] = to_float(static_cast<std::uint8_t>(bytes[i]));
   }
-}
-
-template <typename T>
-void cast(std::span<const std::byte> bytes, std::span<float> out) {
-  each<T>(bytes, out, [](T value) { return static_cast<float>(value); });
 }
 
 // 2^(bits - 127); FF is NaN. There is no zero.
@@ -75,54 +61,19 @@ bool is_decodable(DType dtype) {
 
 void decode_plain(DType dtype, std::span<const std::byte> bytes, std::span<float> out) {
   switch (dtype) {
-    case DType::kBool:
-      return each<std::uint8_t>(bytes, out,
-                                [](std::uint8_t b) { return b != 0 ? 1.0F : 0.0F; });
-    case DType::kU8:
-      return cast<std::uint8_t>(bytes, out);
-    case DType::kI8:
-      return cast<std::int8_t>(bytes, out);
-    case DType::kF8E5M2:
-      return each<std::uint8_t>(bytes, out, f8e5m2_to_f32);
-    case DType::kF8E4M3:
-      return each<std::uint8_t>(bytes, out, f8e4m3_to_f32);
     case DType::kF8E8M0:
-      return each<std::uint8_t>(bytes, out, f8e8m0_to_f32);
+      return each_byte(bytes, out, f8e8m0_to_f32);
     case DType::kF8E4M3Fnuz:
-      return each<std::uint8_t>(bytes, out,
-                                [](std::uint8_t b) { return fnuz_to_f32(b, 3, 8); });
+      return each_byte(bytes, out, [](std::uint8_t b) { return fnuz_to_f32(b, 3, 8); });
     case DType::kF8E5M2Fnuz:
-      return each<std::uint8_t>(bytes, out,
-                                [](std::uint8_t b) { return fnuz_to_f32(b, 2, 16); });
-    case DType::kI16:
-      return cast<std::int16_t>(bytes, out);
-    case DType::kU16:
-      return cast<std::uint16_t>(bytes, out);
-    case DType::kF16:
-      return each<std::uint16_t>(bytes, out, f16_to_f32);
-    case DType::kBF16:
-      return each<std::uint16_t>(bytes, out, bf16_to_f32);
-    case DType::kI32:
-      return cast<std::int32_t>(bytes, out);
-    case DType::kU32:
-      return cast<std::uint32_t>(bytes, out);
-    case DType::kF32:
-      assert(bytes.size() == out.size_bytes());
-      if (!bytes.empty()) std::memcpy(out.data(), bytes.data(), bytes.size());
-      return;
-    case DType::kF64:
-      return cast<double>(bytes, out);
-    case DType::kI64:
-      return cast<std::int64_t>(bytes, out);
-    case DType::kU64:
-      return cast<std::uint64_t>(bytes, out);
+      return each_byte(bytes, out, [](std::uint8_t b) { return fnuz_to_f32(b, 2, 16); });
     case DType::kI4:
       return decode_i4(bytes, out);
-    case DType::kF4:
-    case DType::kF6E2M3:
-    case DType::kF6E3M2:
-    case DType::kC64:
-      assert(!"not decodable");
+    default:
+      assert(kernels::converts_to_f32(dtype));
+      assert(bytes.size() == out.size() * static_cast<std::size_t>(bits_of(dtype) / 8));
+      kernels::to_f32(
+          {dtype, bytes.data(), out.data(), static_cast<std::int64_t>(out.size())});
   }
 }
 

@@ -29,29 +29,37 @@ Status ByteReader::need(std::uint64_t bytes, std::string_view what) const {
                                      position_, what, bytes, remaining()));
 }
 
+Status ByteReader::fill() {
+  if (position_ - window_begin_ < window_.size()) return {};
+  buffer_.resize(static_cast<std::size_t>(std::min<std::uint64_t>(kWindow, remaining())));
+  PITH_OK(file_->read_exact(position_, buffer_));
+  window_ = buffer_;
+  window_begin_ = position_;
+  return {};
+}
+
+Result<std::span<const std::byte>> ByteReader::piece(std::size_t at_most) {
+  if (remaining() == 0) return std::span<const std::byte>();
+  PITH_OK(fill());
+  const std::span<const std::byte> ready =
+      window_.subspan(static_cast<std::size_t>(position_ - window_begin_));
+  const std::span<const std::byte> out = ready.first(std::min(at_most, ready.size()));
+  position_ += out.size();
+  return out;
+}
+
 Status ByteReader::bytes(std::span<std::byte> out, std::string_view what) {
   PITH_OK(need(out.size(), what));
   while (!out.empty()) {
-    const std::uint64_t into = position_ - window_begin_;
-    if (into >= window_.size()) {
-      if (out.size() >= kWindow) {  // larger than the window: straight from the file
-        PITH_OK(file_->read_exact(position_, out));
-        position_ += out.size();
-        return {};
-      }
-      buffer_.resize(
-          static_cast<std::size_t>(std::min<std::uint64_t>(kWindow, remaining())));
-      PITH_OK(file_->read_exact(position_, buffer_));
-      window_ = buffer_;
-      window_begin_ = position_;
-      continue;
+    const bool in_window = position_ - window_begin_ < window_.size();
+    if (!in_window && out.size() >= kWindow) {  // the window would only be a detour
+      PITH_OK(file_->read_exact(position_, out));
+      position_ += out.size();
+      return {};
     }
-    const std::span<const std::byte> ready =
-        window_.subspan(static_cast<std::size_t>(into));
-    const std::size_t n = std::min(ready.size(), out.size());
-    std::memcpy(out.data(), ready.data(), n);
-    out = out.subspan(n);
-    position_ += n;
+    PITH_TRY(const std::span<const std::byte> ready, piece(out.size()));
+    std::memcpy(out.data(), ready.data(), ready.size());
+    out = out.subspan(ready.size());
   }
   return {};
 }
@@ -66,6 +74,15 @@ Result<std::string> ByteReader::string(std::uint64_t length, std::uint64_t limit
   std::string text(static_cast<std::size_t>(length), '\0');
   PITH_OK(bytes(std::as_writable_bytes(std::span(text)), what));
   return text;
+}
+
+Result<ByteReader> ByteReader::part(std::uint64_t bytes, std::string_view what) {
+  const std::uint64_t begin = position_;
+  PITH_OK(skip(bytes, what));
+  if (file_ != nullptr) return ByteReader(*file_, begin, position_);
+  return ByteReader(window_.subspan(static_cast<std::size_t>(begin - window_begin_),
+                                    static_cast<std::size_t>(bytes)),
+                    begin);
 }
 
 Status ByteReader::skip(std::uint64_t bytes, std::string_view what) {

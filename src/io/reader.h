@@ -61,6 +61,12 @@ class ByteReader {
   /// The next `length` bytes as a string; also kCorrupt if `length` exceeds `limit`.
   Result<std::string> string(std::uint64_t length, std::uint64_t limit,
                              std::string_view what);
+  /// The next bytes, at least one and at most `at_most`, as they lie in memory: valid
+  /// until the next call. Empty at the end.
+  Result<std::span<const std::byte>> piece(std::size_t at_most);
+  /// A reader of the next `bytes` bytes, which are skipped here; positions stay those of
+  /// the file.
+  Result<ByteReader> part(std::uint64_t bytes, std::string_view what);
   Status skip(std::uint64_t bytes, std::string_view what);
   /// Skips to the next multiple of `alignment` (not 0) of position().
   Status align(std::uint64_t alignment, std::string_view what);
@@ -79,6 +85,8 @@ class ByteReader {
     return value;  // Pith runs on little-endian processors only
   }
   Status need(std::uint64_t bytes, std::string_view what) const;
+  // Makes the window begin with the next byte, if that is outside of it.
+  Status fill();
 
   const InputFile* file_ = nullptr;  // or all bytes are in the window
   std::vector<std::byte> buffer_;
