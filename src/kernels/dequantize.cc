@@ -1,0 +1,144 @@
+// Values of codes.
+#include <cstring>
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "src/kernels/dequantize.cc"
+#include "hwy/cache_control.h"
+#include "hwy/foreach_target.h"
+#include "hwy/highway.h"
+#include "src/kernels/quantize.h"
+#include "src/kernels/round-inl.h"
+#include "src/kernels/target.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace pith::kernels::HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+constexpr std::int64_t kSlice = 256;  // codes of 4 bits that are unpacked at a time
+
+// n codes of 4 bits, n <= kSlice, to bytes. Reads and writes whole vectors inside
+// [0, kSlice), but of `packed` only what n codes have.
+HWY_INLINE void Unpack(const std::uint8_t* packed, std::int64_t n, std::int8_t* codes) {
+  constexpr hn::Full128<std::uint8_t> d;
+  constexpr hn::Full128<std::uint16_t> d16;
+  const auto mask = hn::Set(d, std::uint8_t{0x0f});
+  const auto eight = hn::Set(d, std::uint8_t{8});
+  auto* out = reinterpret_cast<std::uint8_t*>(codes);
+  for (std::int64_t i = 0; i < n; i += 32) {
+    const std::uint8_t* from = packed + i / 2;
+    alignas(16) std::uint8_t padded[16] = {};
+    if (n - i < 32) {
+      std::memcpy(padded, from, static_cast<std::size_t>((n - i + 1) / 2));
+      from = padded;
+    }
+    const auto pairs = hn::LoadU(d, from);
+    const auto low = hn::And(pairs, mask);
+    const auto high =
+        hn::And(hn::BitCast(d, hn::ShiftRight<4>(hn::BitCast(d16, pairs))), mask);
+    // (c ^ 8) - 8 extends the sign.
+    const auto first = hn::Xor(hn::InterleaveLower(d, low, high), eight);
+    const auto second = hn::Xor(hn::InterleaveUpper(d, low, high), eight);
+    hn::Store(hn::Sub(first, eight), d, out + i);
+    hn::Store(hn::Sub(second, eight), d, out + i + 16);
+  }
+}
+
+// A block of Q4_0.
+HWY_INLINE void UnpackHalves(const std::uint8_t* packed, std::int8_t* codes) {
+  constexpr hn::Full128<std::uint8_t> d;
+  constexpr hn::Full128<std::uint16_t> d16;
+  const auto mask = hn::Set(d, std::uint8_t{0x0f});
+  const auto eight = hn::Set(d, std::uint8_t{8});
+  auto* out = reinterpret_cast<std::uint8_t*>(codes);
+  const auto pairs = hn::LoadU(d, packed);
+  const auto high =
+      hn::And(hn::BitCast(d, hn::ShiftRight<4>(hn::BitCast(d16, pairs))), mask);
+  hn::Store(hn::Sub(hn::And(pairs, mask), eight), d, out);
+  hn::Store(hn::Sub(high, eight), d, out + 16);
+}
+
+struct Scale {
+  float scale;
+  float zero_point;
+};
+
+template <bool kStream, bool kZeroPoint>
+HWY_INLINE void DecodeBytes(const std::int8_t* codes, std::int64_t n, Scale by,
+                            float* out) {
+  constexpr hn::Rebind<std::int8_t, DF> d8;
+  constexpr hn::RebindToSigned<DF> di;
+  const VF scale = hn::Set(kDF, by.scale);
+  const VF zero_point = hn::Set(kDF, by.zero_point);
+  std::int64_t i = 0;
+  for (; i + kLanes <= n; i += kLanes) {
+    VF q = hn::ConvertTo(kDF, hn::PromoteTo(di, hn::LoadU(d8, codes + i)));
+    if constexpr (kZeroPoint) q = hn::Sub(q, zero_point);
+    if constexpr (kStream) {
+      hn::Stream(hn::Mul(scale, q), kDF, out + i);
+    } else {
+      hn::StoreU(hn::Mul(scale, q), kDF, out + i);
+    }
+  }
+  for (; i < n; ++i) out[i] = by.scale * (static_cast<float>(codes[i]) - by.zero_point);
+}
+
+template <bool kStream, bool kZeroPoint>
+HWY_INLINE void DecodeGroup(const DecodeGroups& args, const std::uint8_t* codes,
+                            std::int64_t n, Scale by, float* out) {
+  alignas(32) std::int8_t unpacked[kSlice];
+  switch (args.packing) {
+    case Packing::kInt8:
+      DecodeBytes<kStream, kZeroPoint>(reinterpret_cast<const std::int8_t*>(codes), n, by,
+                                       out);
+      break;
+    case Packing::kInt4:
+      for (std::int64_t i = 0; i < n; i += kSlice) {
+        const std::int64_t some = n - i < kSlice ? n - i : kSlice;
+        Unpack(codes + i / 2, some, unpacked);
+        DecodeBytes<kStream, kZeroPoint>(unpacked, some, by, out + i);
+      }
+      break;
+    case Packing::kInt4Halves:
+      UnpackHalves(codes, unpacked);
+      DecodeBytes<kStream, kZeroPoint>(unpacked, n, by, out);
+      break;
+  }
+}
+
+template <bool kStream, bool kZeroPoint>
+void DecodeGroupsOf(const DecodeGroups& args) {
+  for (std::int64_t g = 0; g < args.groups; ++g) {
+    const std::int64_t n = g + 1 < args.groups ? args.size : args.last;
+    const std::int64_t s = args.one_scale ? 0 : g;
+    const Scale by = {args.scales[s], kZeroPoint ? args.zero_points[s] : 0.0F};
+    DecodeGroup<kStream, kZeroPoint>(args, args.codes + g * args.stride, n, by,
+                                     args.out + g * args.size);
+  }
+  if (kStream) hwy::FlushStream();
+}
+
+void DecodeGroupsImpl(const DecodeGroups& args) {
+  const bool stream = args.stream &&
+                      reinterpret_cast<std::uintptr_t>(args.out) % sizeof(VF) == 0 &&
+                      (args.groups == 1 || args.size % kLanes == 0);
+  if (args.zero_points != nullptr) {
+    stream ? DecodeGroupsOf<true, true>(args) : DecodeGroupsOf<false, true>(args);
+  } else {
+    stream ? DecodeGroupsOf<true, false>(args) : DecodeGroupsOf<false, false>(args);
+  }
+}
+
+}  // namespace pith::kernels::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace pith::kernels {
+
+HWY_EXPORT(DecodeGroupsImpl);
+
+void decode_groups(const DecodeGroups& args) noexcept {
+  PITH_DISPATCH(DecodeGroupsImpl)(args);
+}
+
+}  // namespace pith::kernels
+#endif
