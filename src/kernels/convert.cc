@@ -26,6 +26,7 @@ using VI = hn::Vec<DI>;
 constexpr DF kDF;
 constexpr DU kDU;
 constexpr DI kDI;
+constexpr std::int32_t kInfinity = kInfinityBits;
 constexpr std::size_t kLineBytes = 64;  // of a cache line
 
 #if HWY_TARGET == HWY_NEON || HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3 || \
@@ -87,8 +88,7 @@ HWY_INLINE VU Encode(VF v, std::uint32_t beyond) {
 }
 
 HWY_INLINE auto IsNan(VF v) {
-  return hn::RebindMask(kDU,
-                        hn::Gt(Magnitude(v), hn::Set(kDI, std::int32_t{0x7f800000})));
+  return hn::RebindMask(kDU, hn::Gt(Magnitude(v), hn::Set(kDI, kInfinity)));
 }
 
 HWY_INLINE VU EncodeF16(VF v) {
@@ -99,13 +99,17 @@ HWY_INLINE VU EncodeF16(VF v) {
   return hn::IfThenElse(IsNan(v), nan, Encode<F16>(v, 0x7c00));
 }
 
-HWY_INLINE VU EncodeBF16(VF v) {
+// The upper half of what this returns is the code of a value that is no NaN.
+HWY_INLINE VU RoundToUpperHalf(VF v) {
   const VU bits = hn::BitCast(kDU, v);
-  const VU high = hn::ShiftRight<16>(bits);
-  const VU odd = hn::And(high, hn::Set(kDU, 1u));
-  const VU rounded =
-      hn::ShiftRight<16>(hn::Add(hn::Add(bits, hn::Set(kDU, 0x7fffu)), odd));
-  return hn::IfThenElse(IsNan(v), hn::Or(high, hn::Set(kDU, 0x40u)), rounded);
+  const VU odd = hn::And(hn::ShiftRight<16>(bits), hn::Set(kDU, 1u));
+  return hn::Add(hn::Add(bits, hn::Set(kDU, 0x7fffu)), odd);
+}
+
+// Likewise, for any value.
+HWY_INLINE VU RoundOrQuiet(VF v) {
+  const VU quiet = hn::Or(hn::BitCast(kDU, v), hn::Set(kDU, 0x400000u));
+  return hn::IfThenElse(IsNan(v), quiet, RoundToUpperHalf(v));
 }
 
 template <class Format>
@@ -180,6 +184,27 @@ HWY_INLINE hn::Vec<D16> Narrow16(VU a, VU b) {
   const hn::Rebind<std::uint16_t, DF> half;
   return hn::Combine(D16(), hn::DemoteTo(half, hn::BitCast(kDI, b)),
                      hn::DemoteTo(half, hn::BitCast(kDI, a)));
+}
+
+// The upper 16 bits of the lanes of two vectors.
+HWY_INLINE hn::Vec<D16> UpperHalves(VU a, VU b) {
+  const VI upper_a = hn::ShiftRight<16>(hn::BitCast(kDI, a));
+  const VI upper_b = hn::ShiftRight<16>(hn::BitCast(kDI, b));
+#if HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_SSE4 || HWY_TARGET == HWY_NEON
+  const hn::RebindToSigned<D16> d;
+  const hn::Vec<D16> both = hn::BitCast(D16(), hn::ReorderDemote2To(d, upper_a, upper_b));
+#if HWY_TARGET == HWY_AVX2  // which packs each half of the vectors by itself
+  alignas(32) constexpr std::int32_t kOrder[8] = {0, 1, 4, 5, 2, 3, 6, 7};
+  return hn::BitCast(D16(), hn::TableLookupLanes(hn::BitCast(kDU, both),
+                                                 hn::SetTableIndices(kDU, kOrder)));
+#else
+  return both;
+#endif
+#else
+  const VU mask = hn::Set(kDU, 0xffffu);
+  return Narrow16(hn::And(hn::BitCast(kDU, upper_a), mask),
+                  hn::And(hn::BitCast(kDU, upper_b), mask));
+#endif
 }
 
 HWY_INLINE hn::Vec<D8> Narrow8(VU a, VU b, VU c, VU d) {
@@ -304,14 +329,22 @@ struct ToBF16 {
 
   template <bool kStream>
   HWY_INLINE VI run(const std::uint8_t* in, std::uint8_t* out, VI largest) const {
-    for (std::size_t i = 0; i < 4; i += 2) {
-      const VF a = LoadF32(in, i);
-      const VF b = LoadF32(in, i + 1);
-      largest = hn::Max(largest, hn::Max(Magnitude(a), Magnitude(b)));
-      Put<kStream>(Narrow16(EncodeBF16(a), EncodeBF16(b)), D16(),
-                   out + i * hn::Lanes(kDF) * kOut);
+    const VF a = LoadF32(in, 0);
+    const VF b = LoadF32(in, 1);
+    const VF c = LoadF32(in, 2);
+    const VF d = LoadF32(in, 3);
+    const VI magnitude =
+        hn::Max(hn::Max(Magnitude(a), Magnitude(b)), hn::Max(Magnitude(c), Magnitude(d)));
+    auto* upper = out + 2 * hn::Lanes(kDF) * kOut;
+    // NaN is rare, and a quarter of the work.
+    if (HWY_LIKELY(hn::AllFalse(kDI, hn::Gt(magnitude, hn::Set(kDI, kInfinity))))) {
+      Put<kStream>(UpperHalves(RoundToUpperHalf(a), RoundToUpperHalf(b)), D16(), out);
+      Put<kStream>(UpperHalves(RoundToUpperHalf(c), RoundToUpperHalf(d)), D16(), upper);
+    } else {
+      Put<kStream>(UpperHalves(RoundOrQuiet(a), RoundOrQuiet(b)), D16(), out);
+      Put<kStream>(UpperHalves(RoundOrQuiet(c), RoundOrQuiet(d)), D16(), upper);
     }
-    return largest;
+    return hn::Max(largest, magnitude);
   }
 };
 
@@ -349,13 +382,33 @@ HWY_NOINLINE VI Rest(const Step& step, const std::uint8_t* in, std::uint8_t* out
   return largest;
 }
 
+// A core reads faster from several places at once: 4 streams, a little over 16 KiB apart
+// (no power of two, which would make them compete for the same places in the caches),
+// each visited for a whole line of output.
+constexpr std::size_t kStreams = 4;
+constexpr std::size_t kApartBytes = 16640;
+
 template <bool kStream, class Step>
 VI Steps(const Step& step, const std::uint8_t* in, std::uint8_t* out, std::size_t steps,
          VI largest) {
-  const std::size_t n = 4 * hn::Lanes(kDF);
-  for (std::size_t i = 0; i < steps; ++i) {
-    largest = step.template run<kStream>(in + i * n * Step::kIn, out + i * n * Step::kOut,
-                                         largest);
+  const std::size_t in_step = 4 * hn::Lanes(kDF) * Step::kIn;
+  const std::size_t out_step = 4 * hn::Lanes(kDF) * Step::kOut;
+  const std::size_t visit = out_step < kLineBytes ? kLineBytes / out_step : 1;
+  const std::size_t apart = kApartBytes / (16 * hn::Lanes(kDF)) / visit * visit;
+  std::size_t done = 0;
+  for (; done + kStreams * apart <= steps; done += kStreams * apart) {
+    for (std::size_t at = done; at < done + apart; at += visit) {
+      for (std::size_t s = 0; s < kStreams; ++s) {
+        for (std::size_t i = at + s * apart; i < at + s * apart + visit; ++i) {
+          largest =
+              step.template run<kStream>(in + i * in_step, out + i * out_step, largest);
+        }
+      }
+    }
+  }
+  for (; done < steps; ++done) {
+    largest =
+        step.template run<kStream>(in + done * in_step, out + done * out_step, largest);
   }
   return largest;
 }

@@ -1,0 +1,124 @@
+#include "bench/operations.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <span>
+
+#include "pith/quantize/convert.h"
+#include "pith/tensor/buffer.h"
+#include "pith/tensor/view.h"
+#include "src/base/parallel.h"
+#include "src/kernels/select.h"
+
+namespace pith::bench {
+namespace {
+
+// An operation that fails is not measured.
+template <typename T>
+T expect(Result<T> result) {
+  if (!result) {
+    fmt::print(stderr, "bench: {}\n", result.error().message());
+    std::exit(1);
+  }
+  return *std::move(result);
+}
+
+std::uint64_t mixed(std::uint64_t x) {
+  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
+  x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
+  return x ^ (x >> 31);
+}
+
+// A standard normal value for each index.
+float normal(std::int64_t index) {
+  const std::uint64_t bits =
+      mixed(static_cast<std::uint64_t>(index) * 0x9e3779b97f4a7c15u);
+  const float radius = static_cast<float>((bits >> 40) + 1) * 0x1p-24f;
+  const float angle = static_cast<float>(bits & 0xffffff) * 0x1p-24f;
+  return std::sqrt(-2 * std::log(radius)) * std::cos(angle * 6.28318531f);
+}
+
+template <typename Value>
+Buffer filled(Value value) {
+  Buffer buffer(kCount * 4);
+  parallel_pieces(kCount, kCols, [&](std::int64_t, std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i) {
+      buffer.as<float>()[static_cast<std::size_t>(i)] = value(i);
+    }
+  });
+  return buffer;
+}
+
+}  // namespace
+
+struct Tensors::Impl {
+  Shape shape = expect(Shape::make({kRows, kCols}));
+  Buffer weights = filled(normal);
+  Buffer out = filled(normal);
+  Buffer half{kCount * 2};
+  Buffer ties = filled([](std::int64_t i) { return std::round(normal(i) * 8) / 8; });
+  Buffer constant = filled([](std::int64_t) { return 0.5f; });
+  Buffer sorted = filled([](std::int64_t i) { return static_cast<float>(i) * 0x1p-26f; });
+  Buffer half_zero = filled([](std::int64_t i) {
+    return (mixed(static_cast<std::uint64_t>(i)) & 1) != 0 ? normal(i) : 0.0f;
+  });
+
+  [[nodiscard]] TensorView view(DType dtype, const Buffer& buffer) const {
+    const std::int64_t bytes = expect(bytes_of(dtype, shape));
+    return expect(TensorView::make(
+        dtype, shape, buffer.bytes().first(static_cast<std::size_t>(bytes))));
+  }
+
+  [[nodiscard]] std::span<std::byte> result(DType dtype) {
+    return out.bytes().first(static_cast<std::size_t>(expect(bytes_of(dtype, shape))));
+  }
+
+  // ---- operations: each returns a function without arguments
+
+  std::function<void()> convert_to(DType to) {
+    return [this, to] { expect(convert(view(DType::kF32, weights), to, result(to))); };
+  }
+
+  std::function<void()> convert_half() {
+    expect(convert(view(DType::kF32, weights), DType::kF16, half.bytes()));
+    return [this] {
+      expect(convert(view(DType::kF16, half), DType::kF32, result(DType::kF32)));
+    };
+  }
+
+  std::function<void()> select(const Buffer& values, double quantile) {
+    return [&values, quantile] {
+      const auto k =
+          static_cast<std::int64_t>(quantile * static_cast<double>(kCount - 1));
+      kernels::select_magnitude(values.as<float>().data(), kCount, k);
+    };
+  }
+};
+
+Tensors::Tensors() : impl_(new Impl) {}
+Tensors::~Tensors() = default;
+
+const std::byte* Tensors::in() const { return impl_->weights.data(); }
+std::byte* Tensors::out() { return impl_->out.data(); }
+
+std::vector<Operation> Tensors::operations() {
+  using enum Traffic;
+  Impl& t = *impl_;
+  return {
+      {"f32 to f16", {kRead4Write2}, 0.80, 0, t.convert_to(DType::kF16)},
+      {"f32 to bf16", {kRead4Write2}, 0.80, 0, t.convert_to(DType::kBF16)},
+      {"f32 to f8e4m3", {kRead4Write1}, 0, 0, t.convert_to(DType::kF8E4M3)},
+      {"f16 to f32", {kRead2Write4}, 0, 0, t.convert_half()},
+      {"median magnitude, normal", {kRead}, 0, 12, t.select(t.weights, 0.5)},
+      {"0.99 magnitude, normal", {kRead}, 0, 12, t.select(t.weights, 0.99)},
+      {"median magnitude, ties", {kRead}, 0, 6, t.select(t.ties, 0.5)},
+      {"median magnitude, constant", {kRead}, 0, 6, t.select(t.constant, 0.5)},
+      {"median magnitude, sorted", {kRead}, 0, 6, t.select(t.sorted, 0.5)},
+      {"median magnitude, half zero", {kRead}, 0, 6, t.select(t.half_zero, 0.5)},
+  };
+}
+
+}  // namespace pith::bench
