@@ -53,6 +53,7 @@ class ValueStats {
   void merge(const ValueStats& other);
 
   [[nodiscard]] std::int64_t count() const { return count_; }  ///< finite values
+  [[nodiscard]] std::int64_t zeros() const { return zeros_; }
   [[nodiscard]] std::int64_t nonfinite() const { return nonfinite_; }
   [[nodiscard]] float min() const;
   [[nodiscard]] float max() const;
@@ -91,21 +92,22 @@ class ValueStats {
   static constexpr int kExponents = 255;
   using Page = std::array<std::int64_t, 256>;  // by the upper eight bits of the mantissa
 
-  void add_finite(std::span<const float> values);
   void add_piece(std::span<const float> values);
+  void gather_exact(std::span<const float> values);
   void count_magnitude(std::uint32_t bits, std::int64_t times);
-  void leave_exact();
-  std::uint32_t magnitude_at(std::int64_t rank) const;
 
   std::int64_t count_ = 0;
+  std::int64_t zeros_ = 0;
   std::int64_t nonfinite_ = 0;
   std::int32_t min_key_ = INT32_MAX;  // bits of the float in the order of its value
   std::int32_t max_key_ = INT32_MIN;
   ExactSum sum_;
   ExactSum sum_abs_;
   ExactSum sum_squares_;
-  std::vector<std::uint32_t> exact_;         // while count_ <= kExactValues
-  std::vector<std::unique_ptr<Page>> bins_;  // beyond; a page per exponent that occurs
+  // Magnitudes other than 0: each of them while count_ <= kExactValues, then bins, a page
+  // per exponent that occurs.
+  std::vector<std::uint32_t> exact_;
+  std::vector<std::unique_ptr<Page>> bins_;
 };
 
 /// Largest magnitude and sum of squares of every column: what SmoothQuant, Wanda and AWQ

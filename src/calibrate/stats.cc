@@ -1,0 +1,257 @@
+#include "pith/calibrate/stats.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <bit>
+#include <cassert>
+#include <cmath>
+#include <utility>
+
+#include "src/base/parallel.h"
+#include "src/kernels/float_bits.h"
+#include "src/kernels/moments.h"
+#include "src/tensor/finite.h"
+
+namespace pith {
+namespace {
+
+constexpr int kBinShift = 15;  // magnitude bits below the bin: one exponent has 256 bins
+constexpr std::uint32_t kBinMask = (1u << kBinShift) - 1;
+
+// Pieces for threads. Any cut gives the same bits; at most 16, because each piece has
+// bins of its own for a while.
+constexpr std::int64_t kSmallestPiece = 1 << 16;
+constexpr std::int64_t kPieces = 16;
+
+std::uint32_t magnitude_bits(float value) {
+  return std::bit_cast<std::uint32_t>(value) & kernels::kMagnitudeMask;
+}
+
+// The rank of percentile p among n values in rising order, from 0.
+std::int64_t percentile_rank(double p, std::int64_t n) {
+  constexpr std::int64_t kExactInFloat = 1 << 24;
+  const double product = n <= kExactInFloat
+                             ? double{static_cast<float>(p) * static_cast<float>(n)}
+                             : p * static_cast<double>(n);
+  return std::clamp(static_cast<std::int64_t>(std::ceil(product)), std::int64_t{1}, n) -
+         1;
+}
+
+}  // namespace
+
+ValueStats::ValueStats() = default;
+ValueStats::ValueStats(ValueStats&&) noexcept = default;
+ValueStats& ValueStats::operator=(ValueStats&&) noexcept = default;
+ValueStats::~ValueStats() = default;
+
+ValueStats::ValueStats(const ValueStats& other) { merge(other); }
+
+ValueStats& ValueStats::operator=(const ValueStats& other) {
+  if (this != &other) *this = ValueStats(other);
+  return *this;
+}
+
+Status ValueStats::add(std::span<const float> values, NonFinite policy) {
+  const auto n = static_cast<std::int64_t>(values.size());
+  const std::int64_t piece = std::max(kSmallestPiece, piece_count(n, kPieces));
+  std::vector<ValueStats> parts(static_cast<std::size_t>(piece_count(n, piece)));
+  parallel_pieces(n, piece, [&](std::int64_t i, std::int64_t begin, std::int64_t end) {
+    parts[static_cast<std::size_t>(i)].add_piece(values.subspan(
+        static_cast<std::size_t>(begin), static_cast<std::size_t>(end - begin)));
+  });
+  if (policy == NonFinite::kError) {
+    for (const ValueStats& part : parts) {
+      if (part.nonfinite_ != 0) return require_finite(values, "statistics");
+    }
+  }
+  for (const ValueStats& part : parts) merge(part);
+  return {};
+}
+
+// Adds to an empty object.
+void ValueStats::add_piece(std::span<const float> values) {
+  const float* const data = values.data();
+  const auto n = static_cast<std::int64_t>(values.size());
+  // By size alone: count_ may stay below if values are not finite; merge() sees to that.
+  const bool exact = n <= kExactValues;
+  if (!exact) bins_.resize(kExponents);
+  for (std::int64_t begin = 0; begin < n; begin += kernels::kMomentsChunk) {
+    const std::int64_t size = std::min(kernels::kMomentsChunk, n - begin);
+    kernels::ChunkRange range;
+    kernels::chunk_range(data + begin, size, range);
+    min_key_ = std::min(min_key_, range.min_key);
+    max_key_ = std::max(max_key_, range.max_key);
+    zeros_ += range.zeros;
+    nonfinite_ += range.nonfinite;
+    count_ += size - range.nonfinite;
+    for (std::uint32_t largest = range.largest; largest >= range.smallest;) {
+      const kernels::Window window = kernels::window_below(largest);
+      const kernels::WindowSums sums = kernels::window_sums(data + begin, size, window);
+      sum_.add(sums.sum);
+      sum_abs_.add(sums.sum_abs);
+      sum_squares_.add(sums.squares_high);
+      sum_squares_.add(sums.squares_low);
+      largest = window.low - 1;
+    }
+    if (exact) {
+      for (std::int64_t i = begin; i < begin + size; ++i) {
+        const std::uint32_t bits = magnitude_bits(data[i]);
+        if (bits < kernels::kInfinityBits && bits != 0) exact_.push_back(bits);
+      }
+      continue;
+    }
+    if (range.largest == 0) continue;
+    for (std::uint32_t e = range.smallest >> 23; e <= range.largest >> 23; ++e) {
+      if (!bins_[e]) bins_[e] = std::make_unique<Page>();
+    }
+    // Zeros go to some bin that exists, and are taken out of it again: no branch is
+    // needed.
+    const std::uint32_t some = range.smallest;
+    for (std::int64_t i = begin; i < begin + size; ++i) {
+      const std::uint32_t bits = magnitude_bits(data[i]);
+      const std::uint32_t counted = bits - 1 < kernels::kInfinityBits - 1 ? bits : some;
+      ++(*bins_[counted >> 23])[counted >> kBinShift & 0xff];
+    }
+    (*bins_[some >> 23])[some >> kBinShift & 0xff] -= range.zeros + range.nonfinite;
+  }
+  if (!exact && count_ <= kExactValues) gather_exact(values);
+}
+
+// For a piece that had room for its finite values after all.
+void ValueStats::gather_exact(std::span<const float> values) {
+  bins_.clear();
+  for (float value : values) {
+    const std::uint32_t bits = magnitude_bits(value);
+    if (bits < kernels::kInfinityBits && bits != 0) exact_.push_back(bits);
+  }
+}
+
+void ValueStats::merge(const ValueStats& other) {
+  if (&other == this) {
+    const ValueStats copy = other;
+    merge(copy);
+    return;
+  }
+  const bool was_exact = percentiles_are_exact();
+  count_ += other.count_;
+  zeros_ += other.zeros_;
+  nonfinite_ += other.nonfinite_;
+  min_key_ = std::min(min_key_, other.min_key_);
+  max_key_ = std::max(max_key_, other.max_key_);
+  sum_.add(other.sum_);
+  sum_abs_.add(other.sum_abs_);
+  sum_squares_.add(other.sum_squares_);
+  if (percentiles_are_exact()) {
+    exact_.insert(exact_.end(), other.exact_.begin(), other.exact_.end());
+    return;
+  }
+  if (was_exact) {
+    bins_.resize(kExponents);
+    for (std::uint32_t bits : exact_) count_magnitude(bits, 1);
+    exact_ = {};
+  }
+  for (std::uint32_t bits : other.exact_) count_magnitude(bits, 1);
+  for (std::size_t e = 0; e < other.bins_.size(); ++e) {
+    if (!other.bins_[e]) continue;
+    if (!bins_[e]) bins_[e] = std::make_unique<Page>();
+    for (std::size_t m = 0; m < bins_[e]->size(); ++m) {
+      (*bins_[e])[m] += (*other.bins_[e])[m];
+    }
+  }
+}
+
+void ValueStats::count_magnitude(std::uint32_t bits, std::int64_t times) {
+  std::unique_ptr<Page>& page = bins_[bits >> 23];
+  if (!page) page = std::make_unique<Page>();
+  (*page)[bits >> kBinShift & 0xff] += times;
+}
+
+float ValueStats::min() const {
+  return count_ == 0 ? 0 : std::bit_cast<float>(kernels::key_bits(min_key_));
+}
+float ValueStats::max() const {
+  return count_ == 0 ? 0 : std::bit_cast<float>(kernels::key_bits(max_key_));
+}
+float ValueStats::absmax() const { return std::max(std::fabs(min()), std::fabs(max())); }
+
+double ValueStats::mean() const {
+  return count_ == 0 ? 0 : sum_.value() / static_cast<double>(count_);
+}
+double ValueStats::mean_abs() const {
+  return count_ == 0 ? 0 : sum_abs_.value() / static_cast<double>(count_);
+}
+double ValueStats::rms() const {
+  return count_ == 0 ? 0 : std::sqrt(sum_squares_.value() / static_cast<double>(count_));
+}
+double ValueStats::std_dev() const {
+  if (count_ == 0) return 0;
+  return std::sqrt(scaled_variance(count_, sum_, sum_squares_)) /
+         static_cast<double>(count_);
+}
+double ValueStats::squared_deviations() const {
+  if (count_ == 0) return 0;
+  return scaled_variance(count_, sum_, sum_squares_) / static_cast<double>(count_);
+}
+
+Result<float> ValueStats::percentile(double p) const {
+  if (!(p >= 0 && p <= 1)) {
+    return Status::invalid_argument(
+        fmt::format("percentile is {}, expected a value in [0, 1]", p));
+  }
+  if (count_ == 0) return 0.0f;
+  std::int64_t rank = percentile_rank(p, count_);
+  if (rank < zeros_) return 0.0f;
+  rank -= zeros_;
+  if (percentiles_are_exact()) {
+    std::vector<std::uint32_t> sorted = exact_;
+    std::nth_element(sorted.begin(), sorted.begin() + rank, sorted.end());
+    return std::bit_cast<float>(sorted[static_cast<std::size_t>(rank)]);
+  }
+  for (const MagnitudeCount& bin : magnitudes()) {
+    if (bin.magnitude == 0) continue;
+    if (rank < bin.count) return bin.magnitude;
+    rank -= bin.count;
+  }
+  return absmax();
+}
+
+Result<float> ValueStats::percentile_256(double p) const {
+  PITH_TRY(const float exact, percentile(p));
+  const float largest = absmax();
+  if (largest == 0) return 0.0f;
+  const float bin = std::min(255.0f, std::floor(exact / largest * 256.0f));
+  return std::min(largest, (bin + 1.0f) / 256.0f * largest);
+}
+
+std::vector<MagnitudeCount> ValueStats::magnitudes() const {
+  std::vector<MagnitudeCount> all;
+  if (zeros_ > 0) all.push_back({0.0f, zeros_});
+  if (percentiles_are_exact()) {
+    std::vector<std::uint32_t> sorted = exact_;
+    std::sort(sorted.begin(), sorted.end());
+    for (std::uint32_t bits : sorted) {
+      const float magnitude = std::bit_cast<float>(bits);
+      if (all.empty() || all.back().magnitude != magnitude) all.push_back({magnitude, 0});
+      ++all.back().count;
+    }
+    return all;
+  }
+  for (std::uint32_t e = 0; e < bins_.size(); ++e) {
+    for (std::uint32_t m = 0; bins_[e] && m < bins_[e]->size(); ++m) {
+      if ((*bins_[e])[m] == 0) continue;
+      const std::uint32_t end = e << 23 | m << kBinShift | kBinMask;
+      all.push_back({std::min(absmax(), std::bit_cast<float>(end)), (*bins_[e])[m]});
+    }
+  }
+  return all;
+}
+
+bool operator==(const ValueStats& a, const ValueStats& b) {
+  return a.count_ == b.count_ && a.zeros_ == b.zeros_ && a.nonfinite_ == b.nonfinite_ &&
+         a.min_key_ == b.min_key_ && a.max_key_ == b.max_key_ && a.sum_ == b.sum_ &&
+         a.sum_abs_ == b.sum_abs_ && a.sum_squares_ == b.sum_squares_ &&
+         a.magnitudes() == b.magnitudes();
+}
+
+}  // namespace pith
