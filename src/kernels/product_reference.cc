@@ -1,0 +1,80 @@
+#include <cstring>
+
+#include "pith/tensor/half.h"
+#include "src/kernels/matmul.h"
+
+namespace pith::kernels {
+namespace {
+
+int weight(const PanelShape& shape, const std::byte* group, std::int64_t o,
+           std::int64_t j) {
+  const std::byte byte = group[4 * o + j % 4];
+  if (shape.bits == 8) return static_cast<std::int8_t>(byte);
+  return static_cast<int>(j < 4 ? byte & std::byte{15} : byte >> 4) - 8;
+}
+
+int activation(TileKind kind, const PanelProduct& args, std::int64_t r, std::int64_t c) {
+  const std::int64_t rows = args.rows;
+  switch (kind) {
+    case TileKind::kS16: {
+      constexpr int kPlace[4] = {0, 2, 1, 3};
+      std::int16_t code = 0;
+      std::memcpy(&code, args.tile + ((c / 4 * rows + r) * 4 + kPlace[c % 4]) * 2,
+                  sizeof(code));
+      return code;
+    }
+    case TileKind::kU7:
+      return static_cast<int>(args.tile[(c / 4 * rows + r) * 4 + c % 4]);
+    case TileKind::kS8: {
+      const std::byte* codes = args.tile + (args.shape.cols + 31) / 32 * rows * 4;
+      return static_cast<std::int8_t>(codes[(c / 8 * rows + r) * 8 + c % 8]);
+    }
+  }
+  return 0;
+}
+
+float scale_of(const PanelShape& shape, const std::byte* scales, std::int64_t o) {
+  if (shape.half_scales) {
+    std::uint16_t half = 0;
+    std::memcpy(&half, scales + 2 * o, sizeof(half));
+    return f16_to_f32(half);
+  }
+  float scale = 0;
+  std::memcpy(&scale, scales + 4 * o, sizeof(scale));
+  return scale;
+}
+
+}  // namespace
+
+void reference_product(TileKind kind, const PanelProduct& args) noexcept {
+  const PanelShape& shape = args.shape;
+  const std::int64_t depth = shape.depth();
+  const std::int64_t block = shape.block == 0 ? shape.cols : shape.block;
+  for (std::int64_t p = args.first; p < args.last; ++p) {
+    for (std::int64_t o = 0; o < kPanelOutputs; ++o) {
+      for (std::int64_t r = 0; r < args.rows; ++r) {
+        const std::int64_t index = r * args.stride + p * kPanelOutputs + o;
+        const std::byte* place = args.panels + p * shape.stride();
+        float y = 0;
+        std::int32_t sum = 0;
+        for (std::int64_t c = 0; c < shape.cols; ++c) {
+          if (c % block == 0) place += shape.scale_bytes();
+          sum += weight(shape, place, o, c % depth) * activation(kind, args, r, c);
+          if (c % depth == depth - 1) place += 32;
+          if (shape.block > 0 && c % block == block - 1) {
+            const std::byte* scales = place - block / depth * 32 - shape.scale_bytes();
+            y += static_cast<float>(sum) * scale_of(shape, scales, o);
+            sum = 0;
+          }
+        }
+        if (shape.block > 0) {
+          args.y[index] = y;
+        } else {
+          args.sums[index] = sum;
+        }
+      }
+    }
+  }
+}
+
+}  // namespace pith::kernels
