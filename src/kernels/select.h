@@ -61,6 +61,10 @@ class MagnitudeHistogram {
   bool next_pass();
   /// Only after next_pass() was false.
   [[nodiscard]] const MagnitudeRank& result() const { return result_; }
+  /// A NaN was added.
+  [[nodiscard]] bool has_nan() const { return largest_ > kInfinityBits; }
+  /// Chooses another rank; only in the first pass.
+  void set_rank(std::int64_t k) { k_ = k; }
   /// Values seen in the pass that is under way, or in the last one.
   [[nodiscard]] std::int64_t seen() const { return seen_; }
 

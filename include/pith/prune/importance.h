@@ -41,7 +41,8 @@ Result<std::vector<float>> importance_scores(std::span<const float> values,
                                              const ImportanceOptions& options,
                                              std::string_view name = {});
 
-/// Share of the scores that are at most `threshold`; 0 where there are none.
+/// Of scores, which are >= 0 and not NaN:
+/// the share that is at most `threshold`; 0 where there are none.
 [[nodiscard]] float sparsity_at(std::span<const float> scores, float threshold);
 
 /// The k largest in falling order, or all if there are fewer.

@@ -1,0 +1,263 @@
+#include "pith/prune/stream.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "src/base/checked.h"
+#include "src/kernels/select.h"
+#include "src/prune/check.h"
+#include "src/prune/row_pruner.h"
+#include "src/prune/scores.h"
+#include "src/prune/threshold.h"
+#include "src/prune/units.h"
+
+namespace pith {
+namespace {
+
+constexpr std::int64_t kScores = 4096;  // made at once
+
+// Elements of all tensors by one threshold, found in two passes.
+class ElementChoice {
+ public:
+  ElementChoice(const PruneOptions& options, std::int64_t n)
+      : importance_(options.importance),
+        min_nonzero_(options.min_nonzero),
+        count_(prune_count(options, n)),
+        all_(std::max<std::int64_t>(0, count_ - 1)) {
+    if (!orders_by_magnitude(importance_) && count_ > 0) nonzero_.emplace(0);
+  }
+
+  [[nodiscard]] bool needs_pass() const { return count_ > 0 && passes_ < 2; }
+  [[nodiscard]] Threshold& threshold() { return threshold_; }
+
+  void add(const ImportanceOptions& options, std::span<const float> values,
+           std::int64_t first, std::int64_t cols) {
+    if (orders_by_magnitude(importance_)) {
+      all_.add(values.data(), static_cast<std::int64_t>(values.size()));
+      return;
+    }
+    float scores[kScores];
+    for (std::size_t begin = 0; begin < values.size(); begin += kScores) {
+      const auto part =
+          values.subspan(begin, std::min<std::size_t>(kScores, values.size() - begin));
+      fill_scores(options, part, first + static_cast<std::int64_t>(begin),
+                  static_cast<std::int64_t>(begin) % cols, scores);
+      all_.add(scores, static_cast<std::int64_t>(part.size()));
+      std::int64_t nonzero = 0;
+      for (std::size_t i = 0; i < part.size(); ++i) {
+        scores[nonzero] = scores[i];
+        nonzero += part[i] != 0.0f ? 1 : 0;
+      }
+      nonzero_->add(scores, nonzero);
+    }
+  }
+
+  void end_pass() {
+    if (nonzero_ && passes_ == 0) {
+      const std::int64_t total = nonzero_->seen();
+      may_go_ = total - std::min(min_nonzero_, total);
+      if (may_go_ == total)
+        nonzero_.reset();  // no floor
+      else
+        nonzero_->set_rank(may_go_);
+    }
+    ++passes_;
+    if (nonzero_) nonzero_->next_pass();
+    if (all_.next_pass()) return;
+    threshold_ = Threshold::first(count_, all_.result());
+    if (nonzero_) threshold_.limit_nonzero(may_go_, nonzero_->result());
+  }
+
+ private:
+  Importance importance_;
+  std::int64_t min_nonzero_;
+  std::int64_t count_;
+  kernels::MagnitudeHistogram all_;
+  std::optional<kernels::MagnitudeHistogram> nonzero_;  // of non-zero weights only
+  std::int64_t may_go_ = 0;
+  int passes_ = 0;
+  Threshold threshold_ = Threshold::none();
+};
+
+}  // namespace
+
+struct PruneStream::Impl {
+  PruneOptions options;
+  std::vector<PruneStreamTensor> tensors;
+  std::optional<ElementChoice> elements;
+  std::optional<Units> units;
+  bool chosen = false;  // by units
+
+  // The place of the next chunk.
+  std::size_t tensor = 0;
+  std::int64_t row = 0;
+  std::int64_t first = 0;  // elements of the tensors before
+
+  std::int64_t pruned = 0;
+  Sparsity after;
+
+  [[nodiscard]] const PruneStreamTensor& current() const { return tensors[tensor]; }
+  [[nodiscard]] std::int64_t cols() const { return current().shape.cols(); }
+  [[nodiscard]] ImportanceOptions importance() const {
+    return {options.importance, options.seed, current().column_norms};
+  }
+
+  void skip_finished() {
+    while (tensor < tensors.size() &&
+           row == (current().shape.elements() == 0 ? 0 : current().shape.rows())) {
+      first += current().shape.elements();
+      ++tensor;
+      row = 0;
+    }
+  }
+  void rewind() {
+    tensor = 0;
+    row = 0;
+    first = 0;
+    skip_finished();
+  }
+  void advance(std::size_t values) {
+    row += static_cast<std::int64_t>(values) / cols();
+    skip_finished();
+  }
+
+  [[nodiscard]] Status check_rows(std::size_t values) const {
+    if (values == 0) return {};
+    if (tensor == tensors.size()) {
+      return Status::invalid_argument(
+          fmt::format("prune: {} values more than the tensors have", values));
+    }
+    const auto n = static_cast<std::int64_t>(values);
+    const std::int64_t left = current().shape.rows() - row;
+    if (n % cols() != 0 || n / cols() > left) {
+      return Status::invalid_argument(
+          fmt::format("{}: {} values given, expected at most {} whole rows of {}, those "
+                      "that are left",
+                      describe("prune", current().name), n, left, cols()));
+    }
+    return {};
+  }
+};
+
+PruneStream::PruneStream(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+PruneStream::~PruneStream() = default;
+PruneStream::PruneStream(PruneStream&&) noexcept = default;
+PruneStream& PruneStream::operator=(PruneStream&&) noexcept = default;
+
+Result<PruneStream> PruneStream::make(const PruneOptions& options,
+                                      std::vector<PruneStreamTensor> tensors) {
+  PITH_OK(check(options));
+  const bool global = options.scope == PruneScope::kGlobal;
+  if (!global && tensors.size() != 1) {
+    return Status::invalid_argument(
+        fmt::format("prune: {} tensors given, expected 1; several compete only with the "
+                    "scope global",
+                    tensors.size()));
+  }
+  CheckedSize total(0);
+  for (const PruneStreamTensor& tensor : tensors) {
+    const std::string where = describe("prune", tensor.name);
+    if (!global) PITH_OK(check_shape(options, tensor.shape, where));
+    if (tensor.shape.elements() > 0) {
+      PITH_OK(check_norms(options.importance, tensor.column_norms, tensor.shape.cols(),
+                          where));
+    }
+    total = total + CheckedSize::from_signed(tensor.shape.elements());
+  }
+  if (!total.fits_int64()) {
+    return Status::invalid_argument("prune: the tensors have more than 2^63-1 elements");
+  }
+  const auto n = static_cast<std::int64_t>(total.value());
+  if (global && n > 0) PITH_OK(check_floor(options, n, "prune"));
+
+  auto impl = std::make_unique<Impl>();
+  impl->options = options;
+  impl->tensors = std::move(tensors);
+  if (needs_matrix(options.granularity)) {
+    const Shape& shape = impl->tensors.front().shape;
+    impl->units.emplace(options, shape.rows(), shape.cols());
+  } else if (options.granularity == Granularity::kElement &&
+             options.scope != PruneScope::kRow) {
+    impl->elements.emplace(options, n);
+  }
+  impl->rewind();
+  return PruneStream(std::move(impl));
+}
+
+bool PruneStream::needs_pass() const {
+  if (impl_->elements) return impl_->elements->needs_pass();
+  return impl_->units && !impl_->chosen;
+}
+
+Status PruneStream::feed(std::span<const float> rows) {
+  PITH_OK(impl_->check_rows(rows.size()));
+  if (rows.empty()) return {};
+  const std::int64_t at = impl_->row * impl_->cols();
+  PITH_OK(check_no_nan(rows, at, describe("prune", impl_->current().name)));
+  if (impl_->elements) {
+    impl_->elements->add(impl_->importance(), rows, impl_->first + at, impl_->cols());
+  } else if (impl_->units) {
+    impl_->units->add(rows, impl_->row, impl_->current().column_norms);
+  }
+  impl_->advance(rows.size());
+  return {};
+}
+
+Status PruneStream::end_pass() {
+  if (impl_->tensor != impl_->tensors.size()) {
+    return Status::invalid_argument(fmt::format(
+        "{}: the pass ended at row {} of {}", describe("prune", impl_->current().name),
+        impl_->row, impl_->current().shape.rows()));
+  }
+  if (impl_->elements) impl_->elements->end_pass();
+  if (impl_->units) {
+    impl_->units->choose();
+    impl_->chosen = true;
+  }
+  impl_->rewind();
+  return {};
+}
+
+Status PruneStream::apply(std::span<float> rows, std::span<std::byte> mask) {
+  PITH_OK(impl_->check_rows(rows.size()));
+  if (rows.empty()) return {};
+  const std::int64_t cols = impl_->cols();
+  const std::int64_t count = static_cast<std::int64_t>(rows.size()) / cols;
+  const std::int64_t mask_bytes = count * ((cols + 7) / 8);
+  const std::string where = describe("prune", impl_->current().name);
+  if (!mask.empty() && mask.size() != static_cast<std::uint64_t>(mask_bytes)) {
+    return Status::invalid_argument(fmt::format("{}: {} bytes of mask given, expected {}",
+                                                where, mask.size(), mask_bytes));
+  }
+  if (needs_pass()) {
+    return Status::invalid_argument(
+        fmt::format("{}: applied before all passes were fed", where));
+  }
+  const std::int64_t at = impl_->row * cols;
+  PITH_OK(check_no_nan(rows, at, where));
+  auto* bits = mask.empty() ? nullptr : reinterpret_cast<std::uint8_t*>(mask.data());
+  Applied applied;
+  if (impl_->units) {
+    applied = impl_->units->apply(rows, impl_->row, bits);
+  } else if (!impl_->elements) {
+    applied = prune_rows_alone(rows, cols, bits, impl_->options,
+                               impl_->current().column_norms, at);
+  } else if (orders_by_magnitude(impl_->options.importance)) {
+    applied = apply_threshold(rows, cols, bits, impl_->elements->threshold());
+  } else {
+    applied = apply_score_threshold(rows, cols, bits, impl_->importance(),
+                                    impl_->first + at, impl_->elements->threshold());
+  }
+  impl_->pruned += applied.pruned;
+  impl_->after += {static_cast<std::int64_t>(rows.size()), applied.nonzero};
+  impl_->advance(rows.size());
+  return {};
+}
+
+std::int64_t PruneStream::pruned() const { return impl_->pruned; }
+Sparsity PruneStream::after() const { return impl_->after; }
+
+}  // namespace pith
