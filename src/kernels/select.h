@@ -11,6 +11,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "src/kernels/float_bits.h"
@@ -33,12 +34,26 @@ struct MagnitudeRank {
 /// values.
 MagnitudeRank select_magnitude(const float* values, std::int64_t n, std::int64_t k);
 
+/// The same over several arrays, as if they stood one after the other.
+using FloatSpan = std::span<const float>;
+MagnitudeRank select_magnitude(std::span<const FloatSpan> spans, std::int64_t k);
+
 /// The definition: a copy, sorted.
 MagnitudeRank reference_select_magnitude(const float* values, std::int64_t n,
                                          std::int64_t k);
 
 /// Index of the first NaN, or -1.
 std::int64_t first_nan(const float* values, std::int64_t n) noexcept;
+
+/// floor(share * n) and ceil(share * n) for a share in [0, 1]: the product is rounded to
+/// f32 up to n = 2^24, as the reference does, and is exact above, where an f32 could not
+/// hold the count.
+std::int64_t share_floor(float share, std::int64_t n);
+std::int64_t share_ceil(float share, std::int64_t n);
+
+/// Rank of percentile p in [0, 1] among n > 0 values: min(max(share_ceil(p, n), 1), n)
+/// - 1.
+std::int64_t percentile_rank(float p, std::int64_t n);
 
 /// Rank k of values that come in chunks: two passes over the same values, in any order
 /// and cut, in 1.3 MB whatever their number.

@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "src/kernels/select.h"
+#include "src/kernels/select_pass.h"
 
 namespace pith::kernels {
 
@@ -20,6 +21,23 @@ MagnitudeRank reference_select_magnitude(const float* values, std::int64_t n,
   rank.equal = last - first;
   rank.has_nan = sorted.back() > kInfinityBits;
   return rank;
+}
+
+BracketCounts reference_bracket_pass(const float* values, std::int64_t n,
+                                     const Bracket& bracket, float* out) noexcept {
+  BracketCounts counts;
+  for (std::int64_t i = 0; i < n; ++i) {
+    const auto v = static_cast<std::int32_t>(std::bit_cast<std::uint32_t>(values[i]) &
+                                             kMagnitudeMask);
+    counts.up_to_lo += v <= bracket.lo ? 1 : 0;
+    if (bracket.count_ends) {
+      counts.equal_lo += v == bracket.lo ? 1 : 0;
+      counts.equal_hi += v == bracket.hi ? 1 : 0;
+    }
+    if (v > bracket.lo && v < bracket.hi) out[counts.inside++] = std::bit_cast<float>(v);
+    counts.largest = std::max(counts.largest, v);
+  }
+  return counts;
 }
 
 }  // namespace pith::kernels

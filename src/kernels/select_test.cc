@@ -85,6 +85,49 @@ TEST(Select, NanRanksAboveInfinityAndIsReported) {
   EXPECT_EQ(first_nan(values.data(), 1000), 321);
 }
 
+TEST(Select, SharesAreF32ProductsUpTo24BitsAndExactAbove) {
+  EXPECT_EQ(share_floor(0.41f, 100), 41);  // exactly 40.9999996
+  EXPECT_EQ(share_ceil(0.1f, 10), 1);      // exactly 1.00000001
+  EXPECT_EQ(share_floor(0.75f, 16777219), 12582914);
+  EXPECT_EQ(share_ceil(0.75f, 16777219), 12582915);
+  EXPECT_EQ(share_floor(0.1f, std::int64_t{1} << 40), 109951164416);
+  EXPECT_EQ(share_ceil(1e-45f, INT64_MAX), 1);
+  EXPECT_EQ(share_floor(1.0f, INT64_MAX), INT64_MAX);
+  EXPECT_EQ(share_ceil(0.0f, INT64_MAX), 0);
+  EXPECT_EQ(percentile_rank(0.0f, 5), 0);
+  EXPECT_EQ(percentile_rank(1.0f, 5), 4);
+}
+
+// Values in lines of equal ones defeat the estimate of how far a sample may be off; the
+// wider tries and the histogram must still be exact.
+TEST(Select, CorrelatedAndAdversarialDataIsExact) {
+  const std::int64_t n = 1 << 18;
+  std::vector<float> lines(n);
+  std::vector<float> rare(n, 1.0f);
+  for (std::int64_t i = 0; i < n; ++i) {
+    const auto row = static_cast<std::uint32_t>(i / 4096);
+    lines[static_cast<std::size_t>(i)] =
+        static_cast<float>(row * 2654435761u >> 8) + static_cast<float>(i % 2);
+  }
+  rare[77777] = 0.5f;
+  rare[5] = 2.0f;
+  expect_reference_everywhere(lines, 0);
+  expect_reference_everywhere(rare, 0);
+}
+
+TEST(Select, SeveralArraysAreOneAndThreadsDoNotMatter) {
+  const std::vector<float> values = some_values(3000000, 5, kAllBits);
+  const FloatSpan all(values);
+  const FloatSpan parts[] = {all.subspan(0, 1), all.subspan(1, 0),
+                             all.subspan(1, 1999999), all.subspan(2000000)};
+  const MagnitudeRank expected =
+      reference_select_magnitude(values.data(), 3000000, 1234567);
+  EXPECT_EQ(select_magnitude(parts, 1234567), expected);
+  const ThreadLimit limit(1);
+  EXPECT_EQ(select_magnitude(parts, 1234567), expected);
+  EXPECT_EQ(select_magnitude(values.data(), 3000000, 1234567), expected);
+}
+
 RC_GTEST_PROP(Select, HistogramInAnyChunksEqualsTheReference,
               (const std::vector<std::uint32_t>& bits, std::uint32_t at,
                std::uint32_t cut)) {

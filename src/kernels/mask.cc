@@ -1,0 +1,259 @@
+#include "src/kernels/mask.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "src/kernels/mask.cc"
+#include "hwy/foreach_target.h"
+#include "hwy/highway.h"
+#include "src/kernels/select.h"
+#include "src/kernels/target.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace pith::kernels::HWY_NAMESPACE {
+namespace {
+
+namespace hn = hwy::HWY_NAMESPACE;
+
+using DF = hn::ScalableTag<float>;
+using DI = hn::RebindToSigned<DF>;
+using VI = hn::Vec<DI>;
+
+// Vectors of a step: one mask byte per 8 values, whatever the length of a vector.
+constexpr std::int64_t kStep = 32;
+// Counters are 32 bits wide; they are added up before they can overflow.
+constexpr std::int64_t kChunk = std::int64_t{1} << 24;
+
+HWY_INLINE VI magnitude(DI di, VI bits) {
+  return hn::And(bits, hn::Set(di, static_cast<std::int32_t>(kMagnitudeMask)));
+}
+
+HWY_INLINE std::int64_t total(DI di, VI counts) {
+  HWY_ALIGN std::int32_t lanes[hn::MaxLanes(di)];
+  hn::Store(counts, di, lanes);
+  std::int64_t sum = 0;
+  for (std::size_t i = 0; i < hn::Lanes(di); ++i) sum += lanes[i];
+  return sum;
+}
+
+// The bits of kStep values, given the comparison of each vector.
+template <typename KeepAt>
+HWY_INLINE void store_step(DI di, std::uint8_t* mask, const KeepAt& keep_at) {
+  constexpr std::size_t kLanes = hn::MaxLanes(DI());
+  if constexpr (kLanes >= 8) {
+    for (std::size_t j = 0; j < kStep; j += kLanes) {
+      hn::StoreMaskBits(di, keep_at(j), mask + j / 8);
+    }
+  } else {
+    for (std::size_t j = 0; j < kStep; j += 8) {
+      std::uint32_t byte = 0;
+      for (std::size_t part = 0; part < 8; part += kLanes) {
+        std::uint8_t bits[8];
+        hn::StoreMaskBits(di, keep_at(j + part), bits);
+        byte |= static_cast<std::uint32_t>(bits[0]) << part;
+      }
+      mask[j / 8] = static_cast<std::uint8_t>(byte);
+    }
+  }
+}
+
+HWY_INLINE std::uint32_t bits_of(float value) {
+  std::uint32_t bits;
+  __builtin_memcpy(&bits, &value, sizeof(bits));
+  return bits;
+}
+
+template <bool kWithMask>
+HWY_INLINE std::int64_t prune_chunk(float* HWY_RESTRICT values, std::int64_t n,
+                                    std::uint32_t limit,
+                                    std::uint8_t* HWY_RESTRICT mask) {
+  const DF df;
+  const DI di;
+  const VI vlimit = hn::Set(di, static_cast<std::int32_t>(limit));
+  VI kept = hn::Zero(di);
+  std::int64_t i = 0;
+  for (; i + kStep <= n; i += kStep) {
+    const auto keep_at = [&](std::size_t j) HWY_ATTR {
+      float* at = values + i + j;
+      const auto v = hn::LoadU(df, at);
+      const auto keep = hn::Gt(magnitude(di, hn::BitCast(di, v)), vlimit);
+      kept = hn::Sub(kept, hn::VecFromMask(di, keep));
+      hn::StoreU(hn::IfThenElseZero(hn::RebindMask(df, keep), v), df, at);
+      return keep;
+    };
+    if constexpr (kWithMask) {
+      store_step(di, mask + i / 8, keep_at);
+    } else {
+      for (std::size_t j = 0; j < kStep; j += hn::Lanes(di)) keep_at(j);
+    }
+  }
+  std::int64_t count = total(di, kept);
+  for (; i < n; ++i) {
+    const bool keep = (bits_of(values[i]) & kMagnitudeMask) > limit;
+    if constexpr (kWithMask) {
+      const std::uint8_t before = i % 8 == 0 ? std::uint8_t{0} : mask[i / 8];
+      mask[i / 8] = static_cast<std::uint8_t>(before | (keep ? 1 : 0) << (i % 8));
+    }
+    if (!keep) values[i] = 0.0f;
+    count += keep ? 1 : 0;
+  }
+  return count;
+}
+
+std::int64_t PruneUpTo(float* values, std::int64_t n, std::uint32_t limit,
+                       std::uint8_t* mask) {
+  std::int64_t kept = 0;
+  for (std::int64_t begin = 0; begin < n; begin += kChunk) {
+    const std::int64_t size = n - begin < kChunk ? n - begin : kChunk;
+    kept += mask != nullptr
+                ? prune_chunk<true>(values + begin, size, limit, mask + begin / 8)
+                : prune_chunk<false>(values + begin, size, limit, nullptr);
+  }
+  return kept;
+}
+
+std::int64_t ApplyMask(float* HWY_RESTRICT values, std::int64_t n,
+                       const std::uint8_t* HWY_RESTRICT mask) {
+  const DF df;
+  const DI di;
+  std::int64_t nonzero = 0;
+  for (std::int64_t begin = 0; begin < n; begin += kChunk) {
+    const std::int64_t size = n - begin < kChunk ? n - begin : kChunk;
+    float* chunk = values + begin;
+    const std::uint8_t* chunk_mask = mask + begin / 8;
+    constexpr std::int64_t kLanes = hn::MaxLanes(di);
+    // By bits, because a comparison of floats has NaN equal to 0 on some sets.
+    const auto add_nonzero = [&](VI sum, hn::Vec<DF> v) HWY_ATTR {
+      const VI m = magnitude(di, hn::BitCast(di, v));
+      return hn::Sub(sum, hn::VecFromMask(di, hn::Gt(m, hn::Zero(di))));
+    };
+    // Lane i of a group of 8 or fewer tests its own bit of the byte.
+    const VI lane_bit = hn::Shl(hn::Set(di, 1), hn::And(hn::Iota(di, 0), hn::Set(di, 7)));
+    VI counts = hn::Zero(di);
+    std::int64_t i = 0;
+    if constexpr (kLanes <= 8) {
+      for (; i + 8 <= size; i += 8) {
+        for (std::int64_t part = 0; part < 8; part += kLanes) {
+          const VI byte = hn::Set(di, chunk_mask[i / 8] >> part);
+          const auto v = hn::LoadU(df, chunk + i + part);
+          const auto keep = hn::RebindMask(df, hn::TestBit(byte, lane_bit));
+          const auto out = hn::IfThenElseZero(keep, v);
+          hn::StoreU(out, df, chunk + i + part);
+          counts = add_nonzero(counts, out);
+        }
+      }
+    } else {
+      for (; i + kLanes <= size; i += kLanes) {
+        const auto keep = hn::LoadMaskBits(df, chunk_mask + i / 8);
+        const auto out = hn::IfThenElseZero(keep, hn::LoadU(df, chunk + i));
+        hn::StoreU(out, df, chunk + i);
+        counts = add_nonzero(counts, out);
+      }
+    }
+    nonzero += total(di, counts);
+    for (; i < size; ++i) {
+      if ((chunk_mask[i / 8] >> (i % 8) & 1) == 0) chunk[i] = 0.0f;
+      nonzero += chunk[i] != 0.0f ? 1 : 0;
+    }
+  }
+  return nonzero;
+}
+
+// Counts magnitudes that stand in a relation to `bits`.
+template <bool kEqual>
+HWY_INLINE std::int64_t count_relation(const float* values, std::int64_t n,
+                                       std::uint32_t bits) {
+  const DF df;
+  const DI di;
+  const VI wanted = hn::Set(di, static_cast<std::int32_t>(bits));
+  const auto lanes = static_cast<std::int64_t>(hn::Lanes(di));
+  std::int64_t count = 0;
+  for (std::int64_t begin = 0; begin < n; begin += kChunk) {
+    const std::int64_t end = n - begin < kChunk ? n : begin + kChunk;
+    VI counts = hn::Zero(di);
+    std::int64_t i = begin;
+    for (; i + lanes <= end; i += lanes) {
+      const VI m = magnitude(di, hn::BitCast(di, hn::LoadU(df, values + i)));
+      const auto hit = kEqual ? hn::Eq(m, wanted) : hn::Gt(m, wanted);
+      counts = hn::Sub(counts, hn::VecFromMask(di, hit));
+    }
+    count += total(di, counts);
+    for (; i < end; ++i) {
+      const std::uint32_t m = bits_of(values[i]) & kMagnitudeMask;
+      count += (kEqual ? m == bits : m > bits) ? 1 : 0;
+    }
+  }
+  return count;
+}
+
+std::int64_t CountNonzero(const float* values, std::int64_t n) {
+  return count_relation<false>(values, n, 0);
+}
+
+std::int64_t CountMagnitude(const float* values, std::int64_t n, std::uint32_t bits) {
+  return count_relation<true>(values, n, bits);
+}
+
+std::int64_t LimitMagnitude(float* values, std::int64_t n, float limit) {
+  const DF df;
+  const DI di;
+  const auto vlimit = hn::Set(df, limit);
+  const auto lanes = static_cast<std::int64_t>(hn::Lanes(df));
+  std::int64_t limited = 0;
+  for (std::int64_t begin = 0; begin < n; begin += kChunk) {
+    const std::int64_t end = n - begin < kChunk ? n : begin + kChunk;
+    VI counts = hn::Zero(di);
+    std::int64_t i = begin;
+    for (; i + lanes <= end; i += lanes) {
+      const auto v = hn::LoadU(df, values + i);
+      const auto large = hn::Gt(hn::Abs(v), vlimit);
+      counts = hn::Sub(counts, hn::VecFromMask(di, hn::RebindMask(di, large)));
+      hn::StoreU(hn::IfThenElse(large, hn::CopySign(vlimit, v), v), df, values + i);
+    }
+    limited += total(di, counts);
+    for (; i < end; ++i) {
+      const float magnitude_i = __builtin_fabsf(values[i]);
+      if (!(magnitude_i > limit)) continue;
+      values[i] = __builtin_copysignf(limit, values[i]);
+      ++limited;
+    }
+  }
+  return limited;
+}
+
+}  // namespace
+}  // namespace pith::kernels::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace pith::kernels {
+
+HWY_EXPORT(PruneUpTo);
+HWY_EXPORT(ApplyMask);
+HWY_EXPORT(CountNonzero);
+HWY_EXPORT(CountMagnitude);
+HWY_EXPORT(LimitMagnitude);
+
+std::int64_t prune_up_to(float* values, std::int64_t n, std::uint32_t limit,
+                         std::uint8_t* mask) noexcept {
+  return PITH_DISPATCH(PruneUpTo)(values, n, limit, mask);
+}
+
+std::int64_t apply_mask(float* values, std::int64_t n,
+                        const std::uint8_t* mask) noexcept {
+  return PITH_DISPATCH(ApplyMask)(values, n, mask);
+}
+
+std::int64_t count_nonzero(const float* values, std::int64_t n) noexcept {
+  return PITH_DISPATCH(CountNonzero)(values, n);
+}
+
+std::int64_t count_magnitude(const float* values, std::int64_t n,
+                             std::uint32_t bits) noexcept {
+  return PITH_DISPATCH(CountMagnitude)(values, n, bits);
+}
+
+std::int64_t limit_magnitude(float* values, std::int64_t n, float limit) noexcept {
+  return PITH_DISPATCH(LimitMagnitude)(values, n, limit);
+}
+
+}  // namespace pith::kernels
+#endif

@@ -1,0 +1,45 @@
+// One pass of selection by a bracket (select.cc): counts magnitudes at and below its
+// lower end, and collects those strictly inside.
+#pragma once
+
+#include <cstdint>
+
+namespace pith::kernels {
+
+/// Open interval of magnitude bits. `lo` may be -1, `hi` is at most INT32_MAX.
+struct Bracket {
+  std::int32_t lo = -1;
+  std::int32_t hi = INT32_MAX;
+  bool count_ends = false;  ///< fill equal_lo and equal_hi, where ties are to be feared
+};
+
+struct BracketCounts {
+  std::int64_t up_to_lo = 0;  ///< magnitudes <= lo
+  std::int64_t equal_lo = 0;
+  std::int64_t equal_hi = 0;
+  std::int64_t inside = 0;   ///< collected
+  std::int32_t largest = 0;  ///< magnitude bits
+
+  void add(const BracketCounts& other) {
+    up_to_lo += other.up_to_lo;
+    equal_lo += other.equal_lo;
+    equal_hi += other.equal_hi;
+    inside += other.inside;
+    largest = largest > other.largest ? largest : other.largest;
+  }
+};
+
+/// Values that may be written past the collected ones: a whole vector is stored each
+/// time.
+inline constexpr std::int64_t kBracketSlack = 64;
+/// At most so many values at once.
+inline constexpr std::int64_t kBracketMax = std::int64_t{1} << 24;
+
+/// Writes the magnitudes (without sign) inside the bracket to `out`, which has room for n
+/// + kBracketSlack values and does not alias `values`.
+BracketCounts bracket_pass(const float* values, std::int64_t n, const Bracket& bracket,
+                           float* out) noexcept;
+BracketCounts reference_bracket_pass(const float* values, std::int64_t n,
+                                     const Bracket& bracket, float* out) noexcept;
+
+}  // namespace pith::kernels
