@@ -28,11 +28,11 @@ namespace pith {
 struct ConvertOptions {
   /// Of the output; by default what its name says (.safetensors, .gguf, .npz, .npy), or
   /// safetensors for a folder.
-  std::optional<Format> format;
+  std::optional<Format> format = {};
   /// kF32, kF16 or kBF16 for all floating-point and quantized tensors; integers and truth
   /// values stay. In GGUF, vectors and norms become or stay f32, because the engines that
   /// read it want them so. By default every tensor keeps its encoding.
-  std::optional<DType> dtype;
+  std::optional<DType> dtype = {};
   bool allow_overflow = false;  ///< finite values may become infinite; they are counted
   bool overwrite = false;       ///< an output that exists may be replaced
   bool sync = true;             ///< return when the data is on the disk
@@ -40,7 +40,7 @@ struct ConvertOptions {
   /// of a tensor.
   std::int64_t max_memory = std::int64_t{1} << 30;
   const CancelToken* cancel = nullptr;
-  ProgressFunction progress;
+  ProgressFunction progress = {};
 };
 
 struct ConvertReport {
@@ -50,7 +50,7 @@ struct ConvertReport {
   std::int64_t input_bytes = 0;    ///< of tensors
   std::int64_t output_bytes = 0;   ///< of files, headers included
   std::int64_t overflowed = 0;     ///< finite values that became infinite
-  std::int64_t not_finite = 0;     ///< NaN and infinities that were in converted tensors
+  std::int64_t not_finite = 0;     ///< NaN and infinities in tensors that were narrowed
   std::vector<std::string> notes;  ///< what did not come along, or is odd
 };
 

@@ -1,0 +1,18 @@
+// The commands: each adds its options to the command line and returns what runs it.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <functional>
+
+#include "pith/base/status.h"
+
+namespace pith::cli {
+
+/// Runs a command whose options were parsed. Results go to stdout; a failure is printed
+/// by the caller.
+using Run = std::function<Status()>;
+
+Run add_convert(CLI::App& command);
+Run add_inspect(CLI::App& command);
+
+}  // namespace pith::cli

@@ -1,0 +1,176 @@
+#include "src/io/pieces.h"
+
+#include <fmt/format.h>
+#include <tbb/global_control.h>
+
+#include <algorithm>
+#include <atomic>
+#include <mutex>
+
+#include "src/base/parallel.h"
+#include "src/base/text.h"
+#include "src/io/plain.h"
+#include "src/kernels/convert.h"
+
+namespace pith {
+namespace {
+
+constexpr std::int64_t kLeastMemory = 1 << 20;
+
+// Plain numbers can be read from any element on; blocks only by rows.
+bool is_plain(const TensorInfo& tensor) { return tensor.encoding.dtype.has_value(); }
+
+// Archives may be compressed: their tensors are read from the beginning to the end.
+bool reads_forward(Format format) {
+  return format == Format::kNpz || format == Format::kPytorch;
+}
+
+}  // namespace
+
+std::span<std::byte> use_buffer(Buffer& buffer, std::int64_t bytes) {
+  if (buffer.size() < bytes) buffer = Buffer(bytes);
+  return buffer.bytes().first(static_cast<std::size_t>(bytes));
+}
+
+PieceList::PieceList(const Checkpoint& checkpoint, std::int64_t max_memory)
+    : checkpoint_(&checkpoint), max_memory_(std::max(max_memory, kLeastMemory)) {
+  const auto allowed = static_cast<std::int64_t>(
+      tbb::global_control::active_value(tbb::global_control::max_allowed_parallelism));
+  threads_ = std::clamp<std::int64_t>(max_memory_ / kThreadBytes, 1, allowed);
+  // A multiple of every block: 256 elements are the largest.
+  elements_ = std::min(kElements, max_memory_ / 32 / 256 * 256);
+}
+
+Status PieceList::add(std::size_t tensor) {
+  const TensorInfo& info = checkpoint_->tensors()[tensor];
+  std::int64_t step = elements_;
+  if (!is_plain(info)) {
+    const std::int64_t cols = std::max<std::int64_t>(1, info.shape.cols());
+    step = std::max<std::int64_t>(1, elements_ / cols) * cols;
+    // As stored (at most 4 bytes for a value), as f32 and as written.
+    if (step > max_memory_ / 12) {
+      return {StatusCode::kNoSpace,
+              fmt::format("tensor '{}': a row of {} values needs {} bytes, more than the "
+                          "limit of {}",
+                          printable(info.name), cols, cols * 12, max_memory_)};
+    }
+    if (step > elements_) {
+      threads_ = std::clamp<std::int64_t>(max_memory_ / (step * 12), 1, threads_);
+    }
+  }
+  const std::int64_t elements = info.shape.elements();
+  const std::size_t first = pieces_.size();
+  for (std::int64_t begin = 0; begin < elements; begin += step) {
+    pieces_.push_back({tensor, begin, std::min(step, elements - begin), begin / step});
+    if (!reads_forward(checkpoint_->format())) {
+      items_.push_back({pieces_.size() - 1, pieces_.size()});
+    }
+  }
+  if (reads_forward(checkpoint_->format()) && pieces_.size() > first) {
+    items_.push_back({first, pieces_.size()});
+  }
+  total_bytes_ += info.bytes;
+  return {};
+}
+
+Status for_each_piece(const PieceList& list, const PieceOptions& options,
+                      const std::function<PieceFunction()>& make_worker) {
+  const std::vector<TensorInfo>& tensors = list.checkpoint().tensors();
+  const auto items = static_cast<std::int64_t>(list.items().size());
+  std::atomic<std::int64_t> next{0};
+  std::atomic<bool> failed{false};
+  std::mutex mutex;  // of what follows
+  Status first_error;
+  std::size_t first_failed = list.pieces().size();
+  std::int64_t done = 0;
+
+  const auto work = [&](const PieceFunction& body, std::size_t number) {
+    const Piece& piece = list.pieces()[number];
+    Status status = check_cancelled(options.cancel);
+    if (status.ok()) status = body(piece);
+    const std::lock_guard lock(mutex);
+    if (!status.ok()) {
+      failed = true;
+      if (number < first_failed) {
+        first_failed = number;
+        first_error = std::move(status);
+      }
+      return false;
+    }
+    if (options.progress != nullptr && *options.progress) {
+      const TensorInfo& info = tensors[piece.tensor];
+      // As if every element had as many bytes as the average: the sum is the tensor's.
+      const double share =
+          static_cast<double>(info.bytes) / static_cast<double>(info.shape.elements());
+      const auto at = [&](std::int64_t element) {
+        return static_cast<std::int64_t>(share * static_cast<double>(element));
+      };
+      done += at(piece.begin + piece.count) - at(piece.begin);
+      (*options.progress)({info.name, done, list.total_bytes()});
+    }
+    return true;
+  };
+  parallel_for(std::min(list.threads(), items), [&](std::int64_t) {
+    const PieceFunction body = make_worker();
+    while (!failed) {
+      const std::int64_t item = next++;
+      if (item >= items) return;
+      const PieceList::Item range = list.items()[static_cast<std::size_t>(item)];
+      for (std::size_t i = range.first; i < range.last; ++i) {
+        if (failed || !work(body, i)) return;
+      }
+    }
+  });
+  return first_error;
+}
+
+Result<std::span<const std::byte>> PieceReader::bytes(const Piece& piece) {
+  const Encoding& encoding = checkpoint_->tensors()[piece.tensor].encoding;
+  const auto place = [&](std::int64_t element) {
+    return element / encoding.block * encoding.block_bytes;
+  };
+  const std::int64_t begin = place(piece.begin);
+  const std::span<std::byte> out =
+      use_buffer(bytes_, place(piece.begin + piece.count) - begin);
+  PITH_OK(checkpoint_->read_bytes(piece.tensor, begin, out));
+  return std::span<const std::byte>(out);
+}
+
+Result<std::span<const float>> PieceReader::values(const Piece& piece, bool to_odd) {
+  const TensorInfo& info = checkpoint_->tensors()[piece.tensor];
+  const auto count = static_cast<std::size_t>(piece.count);
+  const auto as_floats = [&](std::span<std::byte> bytes) {
+    return std::span(reinterpret_cast<float*>(bytes.data()), count);
+  };
+  if (info.encoding.dtype == DType::kF32) {
+    const std::span<std::byte> out = use_buffer(values_, piece.count * 4);
+    PITH_OK(checkpoint_->read_bytes(piece.tensor, piece.begin * 4, out));
+    return std::span<const float>(as_floats(out));
+  }
+  const std::span<float> out = as_floats(use_buffer(values_, piece.count * 4));
+  if (!is_plain(info)) {
+    const std::int64_t cols = std::max<std::int64_t>(1, info.shape.cols());
+    PITH_OK(checkpoint_->read_rows(piece.tensor, piece.begin / cols, piece.count / cols,
+                                   out));
+    return std::span<const float>(out);
+  }
+  const DType dtype = *info.encoding.dtype;
+  if (!is_decodable(dtype)) {
+    return Status::unsupported(fmt::format(
+        "tensor '{}': values of type {} cannot be decoded, only copied as they are",
+        printable(info.name), info.encoding.name));
+  }
+  PITH_TRY(const std::span<const std::byte> stored, bytes(piece));
+  if (kernels::converts_to_f32(dtype)) {
+    kernels::to_f32({.from = dtype,
+                     .in = stored.data(),
+                     .out = out.data(),
+                     .count = piece.count,
+                     .to_odd = to_odd});
+  } else {
+    decode_plain(dtype, stored, out);
+  }
+  return std::span<const float>(out);
+}
+
+}  // namespace pith

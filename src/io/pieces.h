@@ -1,0 +1,111 @@
+// Whole checkpoints in pieces: how every long run over tensors goes.
+//
+//   PieceList list(checkpoint);
+//   for (std::size_t i = 0; i < checkpoint.tensors().size(); ++i) list.add(i);
+//   Status s = for_each_piece(list, {.cancel = stop, .progress = show}, [&] {
+//     return [&, reader = PieceReader(checkpoint)](const Piece& piece) mutable -> Status
+//     {
+//       PITH_TRY(std::span<const float> values, reader.values(piece));
+//       ...
+//     };
+//   });
+//
+// Pieces are cut by the sizes of tensors alone. Threads take them in the order of the
+// file, each with buffers of its own that it uses again and again, so that memory does
+// not grow with a tensor and every piece is worked on while it is in the cache.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <vector>
+
+#include "pith/base/cancel.h"
+#include "pith/base/progress.h"
+#include "pith/base/result.h"
+#include "pith/io/checkpoint.h"
+#include "pith/tensor/buffer.h"
+
+namespace pith {
+
+/// Elements of one tensor that are worked on at once.
+struct Piece {
+  std::size_t tensor = 0;
+  std::int64_t begin = 0;   ///< first element
+  std::int64_t count = 0;   ///< elements
+  std::int64_t number = 0;  ///< of this piece in its tensor
+};
+
+class PieceList {
+ public:
+  /// Values of a piece: 256 KiB as f32, so that input and output stay in the cache of a
+  /// core.
+  static constexpr std::int64_t kElements = 64 << 10;
+  /// Bytes of buffers that a thread needs for one piece of plain numbers: as stored, as
+  /// f32 and as written, at most 8 bytes each.
+  static constexpr std::int64_t kThreadBytes = 3 * 8 * kElements;
+
+  /// `max_memory` bounds the buffers of all threads together; at least 1 MiB.
+  PieceList(const Checkpoint& checkpoint, std::int64_t max_memory);
+
+  /// Appends the pieces of a tensor. kNoSpace if it can only be decoded by rows, and one
+  /// row is larger than the memory.
+  Status add(std::size_t tensor);
+
+  [[nodiscard]] const Checkpoint& checkpoint() const { return *checkpoint_; }
+  /// Pieces of one item are worked on in order by one thread.
+  struct Item {
+    std::size_t first = 0;  ///< index into pieces()
+    std::size_t last = 0;   ///< one behind the last
+  };
+  [[nodiscard]] const std::vector<Piece>& pieces() const { return pieces_; }
+  [[nodiscard]] const std::vector<Item>& items() const { return items_; }
+  [[nodiscard]] std::int64_t threads() const { return threads_; }
+  /// Bytes of all tensors added, as stored.
+  [[nodiscard]] std::int64_t total_bytes() const { return total_bytes_; }
+
+ private:
+  const Checkpoint* checkpoint_;
+  std::int64_t max_memory_;
+  std::int64_t threads_;
+  std::int64_t elements_;  // of a piece
+  std::int64_t total_bytes_ = 0;
+  std::vector<Piece> pieces_;
+  std::vector<Item> items_;
+};
+
+struct PieceOptions {
+  const CancelToken* cancel = nullptr;
+  const ProgressFunction* progress = nullptr;
+};
+
+using PieceFunction = std::function<Status(const Piece&)>;
+
+/// Calls make_worker() once per thread, and what it returns for every piece. The first
+/// error in the order of the pieces is the result; after one, no new piece is begun.
+/// kCancelled.
+Status for_each_piece(const PieceList& list, const PieceOptions& options,
+                      const std::function<PieceFunction()>& make_worker);
+
+/// Reads pieces into memory that is used again by the next: a span is good until then.
+class PieceReader {
+ public:
+  explicit PieceReader(const Checkpoint& checkpoint) : checkpoint_(&checkpoint) {}
+
+  /// As stored. Fails as Checkpoint::read_bytes.
+  Result<std::span<const std::byte>> bytes(const Piece& piece);
+  /// As f32. `to_odd`: what f32 cannot hold is rounded so that rounding it once more to a
+  /// shorter type is as good as rounding once. Fails as Checkpoint::read_rows.
+  Result<std::span<const float>> values(const Piece& piece, bool to_odd = false);
+
+ private:
+  const Checkpoint* checkpoint_;
+  Buffer bytes_;
+  Buffer values_;
+};
+
+/// At least `bytes` of `buffer`, which grows if it must and is never smaller again.
+std::span<std::byte> use_buffer(Buffer& buffer, std::int64_t bytes);
+
+}  // namespace pith
