@@ -14,6 +14,11 @@ function(pith_target target)
       target_compile_definitions(${target} PRIVATE "HWY_DISABLED_TARGETS=(HWY_AVX3|HWY_AVX3_DL)")
     endif()
   endif()
+  if(CMAKE_SYSTEM_PROCESSOR MATCHES "aarch64|arm64")
+    # NEON is part of every such processor, and the only set that is tested: without this,
+    # Highway would also compile SVE, and ask of NEON the AES instructions no kernel uses.
+    target_compile_definitions(${target} PRIVATE TOOLCHAIN_MISS_SYS_AUXV_H=1)
+  endif()
   set(hardening -fstack-protector-strong -fstack-clash-protection -D_GLIBCXX_ASSERTIONS)
   if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
     list(APPEND hardening -fcf-protection=full)

@@ -2,15 +2,20 @@
 # Installs the Debian packages Pith is built and tested with. Quiet when they are there.
 #   scripts/setup.sh          for building, testing and the checks of .ci/run
 #   scripts/setup.sh build    only what the library and the command need
+#   scripts/setup.sh neon     what scripts/test-neon.sh needs
 set -euo pipefail
 
 build=(cmake ninja-build g++ pkg-config libhwy-dev libtbb-dev libfmt-dev nlohmann-json3-dev
        zlib1g-dev libxxhash-dev libcli11-dev)
 check=(libgtest-dev librapidcheck-dev libbenchmark-dev python3 python3-venv
        clang-14 libclang-rt-14-dev clang-format-14 clang-tidy-14)
+neon=(cmake ninja-build g++-aarch64-linux-gnu qemu-user)
 
-packages=("${build[@]}")
-[ "${1:-all}" = build ] || packages+=("${check[@]}")
+case "${1:-all}" in
+  build) packages=("${build[@]}") ;;
+  neon) packages=("${neon[@]}") ;;
+  *) packages=("${build[@]}" "${check[@]}") ;;
+esac
 
 missing=()
 for package in "${packages[@]}"; do

@@ -303,10 +303,10 @@ struct ToF16 {
 
   static HWY_INLINE hn::Vec<D16> pair(VF a, VF b) {
     if constexpr (kHasF16Instructions) {
-      const hn::Repartition<hwy::float16_t, DF> d;
       const hn::Rebind<hwy::float16_t, DF> half;
-      return hn::BitCast(D16(),
-                         hn::Combine(d, hn::DemoteTo(half, b), hn::DemoteTo(half, a)));
+      const hn::Rebind<std::uint16_t, DF> bits;
+      return hn::Combine(D16(), hn::BitCast(bits, hn::DemoteTo(half, b)),
+                         hn::BitCast(bits, hn::DemoteTo(half, a)));
     } else {
       return Narrow16(EncodeF16(a), EncodeF16(b));
     }
