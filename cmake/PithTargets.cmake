@@ -26,7 +26,7 @@ function(pith_target target)
   target_compile_options(${target} PRIVATE ${hardening})
   target_link_options(${target} PRIVATE -Wl,-z,relro,-z,now,-z,noexecstack)
   if(PITH_SANITIZE)
-    target_compile_options(${target} PRIVATE -fsanitize=${PITH_SANITIZE} -fno-omit-frame-pointer
+    target_compile_options(${target} PRIVATE -O1 -g1 -fsanitize=${PITH_SANITIZE} -fno-omit-frame-pointer
                                              -fno-sanitize-recover=all)
     target_link_options(${target} PRIVATE -fsanitize=${PITH_SANITIZE})
   else()
@@ -35,15 +35,28 @@ function(pith_target target)
   endif()
 endfunction()
 
-# pith_test(NAME SOURCES...): a GoogleTest program, one test of ctest. Tests see private headers.
+# What all tests include, compiled once: it takes longer than most tests.
+if(PITH_BUILD_TESTS)
+  add_library(pith_test_headers STATIC ${PROJECT_SOURCE_DIR}/tests/support/headers.cc)
+endif()
+
+# pith_test_target(TARGET): flags and libraries of a test. Tests see private headers. They are compiled
+# with little optimization, for the time that takes; the library they test is not.
+function(pith_test_target target)
+  pith_target(${target})
+  target_compile_options(${target} PRIVATE -O1)
+  target_include_directories(${target} PRIVATE ${PROJECT_SOURCE_DIR})
+  target_link_libraries(${target} PRIVATE pith::pith ${PITH_PRIVATE_LIBRARIES} GTest::gtest
+                                          GTest::gtest_main rapidcheck rapidcheck_gtest)
+endfunction()
+
+# pith_test(NAME SOURCES...): a GoogleTest program, one test of ctest.
 function(pith_test name)
   if(NOT PITH_BUILD_TESTS)
     return()
   endif()
   add_executable(${name} ${ARGN})
-  pith_target(${name})
-  target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR})
-  target_link_libraries(${name} PRIVATE pith::pith ${PITH_PRIVATE_LIBRARIES} GTest::gtest
-                                        GTest::gtest_main rapidcheck rapidcheck_gtest)
+  pith_test_target(${name})
+  target_precompile_headers(${name} REUSE_FROM pith_test_headers)
   add_test(NAME ${name} COMMAND ${name})
 endfunction()

@@ -1,0 +1,1 @@
+// Carries the headers that tests share, compiled once (see PithTargets.cmake).
