@@ -38,7 +38,8 @@ void reference_extremes_groups(const Groups& in, std::uint32_t* positive,
 // Scales from the extremes of groups. A scale is extreme / denominator, rounded to `type`
 // to nearest even. In f16 and bf16, unless the coding is kInverse, a subnormal scale is
 // raised by one unit if it times reach is below |extreme|: no group that is not zero
-// decodes to zeros. A scale that is 0 is replaced by zero_scale.
+// decodes to zeros. A scale that is 0 is replaced by zero_scale; one that overflows is
+// +infinity in `scales`.
 struct FindScales {
   const float* extreme;  // [groups], signed for kSignedMax
   std::int64_t groups;
@@ -55,7 +56,7 @@ struct FindScales {
 };
 // What the groups have met.
 struct ScaleFlags {
-  bool overflow = false;  // a scale is infinite in `type`
+  bool overflow = false;  // a scale is infinite in `type`: only scales[] is right then
   bool coarse = false;    // a scale is subnormal: codes may reach beyond Q
   bool inverse = false;   // 1 / scale is infinite, and the divisor 0 instead
 };

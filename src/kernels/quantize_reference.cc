@@ -149,7 +149,7 @@ ScaleFlags reference_find_scales(const FindScales& args) noexcept {
     }
     flags.overflow |= std::isinf(stored.value);
     flags.coarse |= coarse;
-    args.scales[g] = stored.value;
+    args.scales[g] = std::isinf(stored.value) ? std::fabs(stored.value) : stored.value;
     args.divisors[g] = divisor;
     std::memcpy(args.stored + g * args.stored_stride, &stored.bits,
                 static_cast<std::size_t>(pith::bits_of(args.type) / 8));

@@ -8,6 +8,7 @@
 #include <cstring>
 #include <limits>
 #include <random>
+#include <utility>
 #include <vector>
 
 #include "src/kernels/target.h"
@@ -157,7 +158,10 @@ TEST_P(EveryTarget, ScalesOfGroups) {
             EXPECT_EQ(flags.coarse, expected_flags.coarse);
             EXPECT_EQ(flags.inverse, expected_flags.inverse);
             for (std::size_t i = 0; i < got.size(); ++i) {
-              if (std::isinf(expected[i % static_cast<std::size_t>(n)])) continue;
+              const bool is_divisor = std::cmp_greater_equal(i, n);
+              if (is_divisor && std::isinf(expected[i - static_cast<std::size_t>(n)])) {
+                continue;
+              }
               ASSERT_EQ(std::bit_cast<std::uint32_t>(got[i]),
                         std::bit_cast<std::uint32_t>(expected[i]))
                   << extremes[i % static_cast<std::size_t>(n)] << " / " << denominator;

@@ -92,8 +92,8 @@ ScaleFlags FindScalesOf(const FindScales& args) {
     std::memcpy(extremes, args.extreme + g, static_cast<std::size_t>(n) * sizeof(float));
     const VF extreme = hn::Load(kDF, extremes);
     const VF exact = hn::Div(extreme, denominator);
-    any_overflow =
-        hn::Or(any_overflow, hn::Ge(hn::Abs(exact), hn::Set(kDF, Type::kOverflow)));
+    const auto overflow = hn::Ge(hn::Abs(exact), hn::Set(kDF, Type::kOverflow));
+    any_overflow = hn::Or(any_overflow, overflow);
     VU bits = Type::Bits(exact);
     VF value = Type::Value(bits);
     const auto coarse =
@@ -121,6 +121,7 @@ ScaleFlags FindScalesOf(const FindScales& args) {
       value = hn::IfThenElse(is_zero, zero_scale, value);
       bits = hn::IfThenElse(hn::RebindMask(kDU, is_zero), Type::Bits(zero_scale), bits);
     }
+    value = hn::IfThenElse(overflow, infinity, value);
     alignas(32) float values[kLanes];
     alignas(32) float divisors[kLanes];
     alignas(32) std::uint32_t all_bits[kLanes];

@@ -41,9 +41,9 @@ Status check_choices(const Scheme& scheme) {
     }
   }
   const bool full = scheme.symmetric && scheme.range == Range::kFull;
-  if (scheme.rule == ScaleRule::kSignedMax && !full) {
-    return refuse("rule is kSignedMax without all codes",
-                  "a symmetric scheme with range kFull");
+  if (scheme.rule == ScaleRule::kSignedMax && !(full && is_block(scheme.group))) {
+    return refuse("rule is kSignedMax without blocks or all codes",
+                  "a symmetric scheme of blocks with range kFull");
   }
   if (scheme.rounding == Rounding::kHalfUp && !full) {
     return refuse("rounding is kHalfUp without all codes",

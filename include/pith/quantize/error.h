@@ -4,8 +4,8 @@
 //   fmt::print("rmse {:.3g}, {:.1f} dB\n", e.rmse(), e.sqnr_db());
 //
 // Differences are taken in double, where they are exact for values of similar size, and
-// summed in double: in chunks of kErrorChunk elements, each over 16 sums (element i goes
-// to sum i mod 16) that are then added pairwise, chunk after chunk. So the figures are
+// summed in double: in chunks of kErrorChunk elements, each over 8 sums (element i goes
+// to sum i mod 8) that are then added pairwise, chunk after chunk. So the figures are
 // the same for every instruction set and number of threads. Another cut of a tensor into
 // parts can change the last digits: show at most 12.
 #pragma once
@@ -19,7 +19,7 @@
 namespace pith {
 
 /// Elements summed before their sums go to the total.
-inline constexpr std::int64_t kErrorChunk = 4096;
+inline constexpr std::int64_t kErrorChunk = 2048;
 
 /// Sums over the elements of a tensor or of a part of it; a plain struct, so that parts
 /// can be merged and written to a report. "Before" is the original, "after" the decoded.

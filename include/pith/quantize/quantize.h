@@ -8,7 +8,7 @@
 //
 //   PITH_TRY(pith::Quantizer quantizer, pith::Quantizer::make(scheme, shape, "w"));
 //   while (quantizer.needs_scan()) {               // one scale for the whole tensor:
-//     for (each part) PITH_OK(quantizer.scan(part));          // look at all of it first
+//     for (each part) PITH_OK(quantizer.scan(part, first));   // look at all of it first
 //     PITH_OK(quantizer.end_scan());
 //   }
 //   for (each part) PITH_OK(quantizer.encode(part, first, {codes, scales, {}}));
@@ -25,10 +25,10 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include "pith/base/result.h"
 #include "pith/quantize/error.h"
@@ -82,9 +82,11 @@ Status dequantize(const QuantizedTensor& tensor, std::span<float> out);
 /// The percentile p of n magnitudes is the one at place max(1, ceil(p * n)) in rising
 /// order; up to 2^24 values the product is rounded to f32 first, as the reference does.
 /// kInvalidArgument if largest_code is not positive and finite, p is not in [0, 1], or
-/// the rule is another; kNotFinite with the index of a NaN or infinity.
+/// the rule is another; kNotFinite with the index of a NaN or infinity, unless these are
+/// to be passed over: then they count as the largest magnitudes of a percentile only.
 Result<float> compute_scale(std::span<const float> values, float largest_code,
-                            ScaleRule rule = ScaleRule::kAbsmax, double percentile = 1);
+                            ScaleRule rule = ScaleRule::kAbsmax, double percentile = 1,
+                            NonFinite non_finite = NonFinite::kError);
 
 /// The caller's memory for the codes of a part of a tensor: it begins with the part.
 struct CodeSpans {
@@ -108,6 +110,10 @@ class Quantizer {
   static Result<Quantizer> make(const Scheme& scheme, const Shape& shape,
                                 std::string_view name = {},
                                 NonFinite non_finite = NonFinite::kError);
+
+  Quantizer(Quantizer&& other) noexcept;
+  Quantizer& operator=(Quantizer&& other) noexcept;
+  ~Quantizer();
 
   [[nodiscard]] const Scheme& scheme() const { return scheme_; }
   [[nodiscard]] const Shape& shape() const { return shape_; }
@@ -133,21 +139,26 @@ class Quantizer {
                             ErrorFigures* figures = nullptr) const;
 
  private:
-  Quantizer() = default;
+  struct Scan;  // what scans have found
+
+  Quantizer(const Scheme& scheme, const Shape& shape, std::string_view name,
+            NonFinite non_finite);
+  friend Result<QuantizedTensor> quantize(TensorView weight, const Scheme& scheme,
+                                          const QuantizeOptions& options);
+
   Status check_part(const TensorView& part, std::int64_t first) const;
-  Status refuse(const TensorView& part, std::int64_t first, std::int64_t from) const;
+  Status finish_scan();
+  Status scan_whole(const TensorView& tensor);
+  Status encode_part(const TensorView& part, std::int64_t first, const CodeSpans& out,
+                     bool scales_are_stored, ErrorFigures* figures) const;
+  [[nodiscard]] std::string prefix() const;
 
   Scheme scheme_;
   Shape shape_;
   std::string name_;
-  NonFinite non_finite_ = NonFinite::kError;
+  NonFinite non_finite_;
   int scans_left_ = 0;
-  std::int64_t scanned_ = 0;              // elements of this pass
-  std::int64_t finite_ = 0;               // elements that count for a percentile
-  std::uint32_t magnitude_ = 0;           // bits of the largest, or of the percentile
-  float smallest_ = 0;                    // for an asymmetric scheme, at most 0
-  float largest_ = 0;                     // likewise, at least 0
-  std::vector<std::uint64_t> histogram_;  // of magnitude bits, for a percentile
+  std::unique_ptr<Scan> scan_;
 };
 
 /// Decodes the part of a tensor that begins at element `first`, as Quantizer::encode()

@@ -35,7 +35,7 @@ enum class ScaleRule : std::uint8_t {
                 ///< that is 0
   kGiven,       ///< given_scale for every group
   kHalfRange,   ///< largest magnitude / (Q + 0.5): compressed-tensors
-  kSignedMax,   ///< the first value of largest magnitude / -(Q + 1): GGUF Q4_0
+  kSignedMax,   ///< the first value of largest magnitude / -(Q + 1): GGUF Q4_0; blocks
 };
 
 /// Which codes a symmetric scheme uses. An asymmetric one always uses all.

@@ -1,0 +1,64 @@
+#include "src/kernels/error.h"
+
+#include <gtest/gtest.h>
+
+#include <bit>
+#include <cmath>
+#include <random>
+#include <vector>
+
+#include "src/kernels/target.h"
+
+namespace pith::kernels {
+namespace {
+
+void expect_same(const ErrorSums& got, const ErrorSums& expected) {
+  const auto bits = [](double x) { return std::bit_cast<std::uint64_t>(x); };
+  EXPECT_EQ(bits(got.error), bits(expected.error));
+  EXPECT_EQ(bits(got.error_squared), bits(expected.error_squared));
+  EXPECT_EQ(bits(got.squared_before), bits(expected.squared_before));
+  EXPECT_EQ(bits(got.squared_after), bits(expected.squared_after));
+  EXPECT_EQ(bits(got.max_error), bits(expected.max_error));
+  EXPECT_EQ(got.zeros_before, expected.zeros_before);
+  EXPECT_EQ(got.zeros_after, expected.zeros_after);
+}
+
+TEST(ErrorSums, EverySetAddsInTheSameOrder) {
+  std::mt19937 random(1);
+  std::normal_distribution<float> normal;
+  for (int n : {0, 1, 7, 8, 9, 15, 16, 17, 31, 32, 33, 63, 64, 65, 2048, 2049}) {
+    std::vector<float> before(static_cast<std::size_t>(n) + 1);
+    std::vector<float> after(before.size());
+    for (std::size_t i = 0; i < before.size(); ++i) {
+      before[i] =
+          random() % 9 == 0 ? -0.0F : std::ldexp(normal(random), int(random() % 80) - 40);
+      after[i] = random() % 9 == 0 ? 0.0F : before[i] * (1 + 0.01F * normal(random));
+    }
+    const ErrorSums expected =
+        reference_error_sums(before.data() + 1, after.data() + 1, n);
+    for (const std::string& target : available_targets()) {
+      ASSERT_TRUE(set_target(target).ok());
+      SCOPED_TRACE(target + " " + std::to_string(n));
+      expect_same(error_sums(before.data() + 1, after.data() + 1, n), expected);
+    }
+  }
+  ASSERT_TRUE(set_target("").ok());
+}
+
+TEST(ErrorSums, NanAndInfinityShowInTheSums) {
+  for (const std::string& target : available_targets()) {
+    ASSERT_TRUE(set_target(target).ok());
+    for (std::size_t at = 0; at < 37; ++at) {
+      std::vector<float> before(37, 1);
+      const std::vector<float> after(37, 1.5F);
+      before[at] = NAN;
+      EXPECT_TRUE(std::isnan(error_sums(before.data(), after.data(), 37).error));
+      before[at] = -INFINITY;
+      EXPECT_TRUE(std::isinf(error_sums(before.data(), after.data(), 37).error));
+    }
+  }
+  ASSERT_TRUE(set_target("").ok());
+}
+
+}  // namespace
+}  // namespace pith::kernels

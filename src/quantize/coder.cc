@@ -1,0 +1,386 @@
+#include "src/quantize/coder.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <vector>
+
+#include "src/base/parallel.h"
+#include "src/kernels/float_bits.h"
+#include "src/quantize/measure.h"
+
+namespace pith {
+namespace {
+
+using Scales = CoderOptions::Scales;
+
+constexpr std::int64_t kChunk = kErrorChunk;
+constexpr std::int64_t kBatchGroups = 256;
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
+// A longer group is fetched by the scan: it does not fit beside the one before it.
+constexpr std::int64_t kPrefetchBytes = 65536;
+
+float as_float(std::uint32_t bits) { return std::bit_cast<float>(bits); }
+
+// NaN becomes 0, infinity becomes `infinity` with its sign.
+void make_finite(const float* values, std::int64_t n, float infinity, float* out) {
+  for (std::int64_t i = 0; i < n; ++i) {
+    const float v = values[i];
+    out[i] = std::isfinite(v) ? v : std::isnan(v) ? 0.0F : std::copysign(infinity, v);
+  }
+}
+
+}  // namespace
+
+// A batch under way, and the memory for it.
+struct Coder::Batch {
+  ErrorFigures* figures;
+  std::int64_t offset = 0;  // of the batch among the elements of the figures
+  std::int64_t prefetch = 0;
+  const float* originals = nullptr;  // the values
+  const float* values = nullptr;     // the same, finite
+  const float* scales = nullptr;
+  const float* divisors = nullptr;
+  const float* zero_points = nullptr;  // null for a symmetric scheme
+  bool one_scale = false;
+  bool limit = false;
+  bool inverse = false;  // 1 / scale is infinite somewhere
+
+  alignas(64) float converted[kChunk];
+  alignas(64) float finite[kChunk];
+  alignas(64) float decoded[kChunk];
+  float all_extremes[kBatchGroups];
+  float all_scales[kBatchGroups];
+  float all_divisors[kBatchGroups];
+  float all_zero_points[kBatchGroups];
+  std::uint32_t positive[kBatchGroups];  // bits of the largest of each group
+  std::uint32_t negative[kBatchGroups];
+
+  void use(const GroupScale& one, bool symmetric) {
+    one_scale = true;
+    scales = &one.scale;
+    divisors = &one.divisor;
+    zero_points = symmetric ? nullptr : &one.zero_point;
+    limit = one.limit;
+    inverse = one.inverse;
+  }
+  void use_all(bool symmetric) {
+    one_scale = false;
+    scales = all_scales;
+    divisors = all_divisors;
+    zero_points = symmetric ? nullptr : all_zero_points;
+    limit = true;
+    inverse = false;
+  }
+};
+
+Coder::Coder(const Scheme& scheme, const Values& values, const CodeSpans& out,
+             const CoderOptions& options)
+    : scheme_(scheme), values_(values), out_(out), options_(options) {}
+
+Failure Coder::encode(const Run& run, ErrorFigures& figures) const {
+  const bool is_long = run.size > kChunk;
+  const std::int64_t step =
+      is_long ? 1
+              : std::clamp<std::int64_t>(kChunk / std::max<std::int64_t>(run.size, 1), 1,
+                                         kBatchGroups);
+  Batch batch;
+  batch.figures = &figures;
+  batch.prefetch = options_.prefetch != 0 ? options_.prefetch : step * run.size * 4;
+  if (!values_.is_f32() || batch.prefetch > kPrefetchBytes) batch.prefetch = 0;
+  const std::int64_t stride = group_stride(scheme_, run.size);
+  for (std::int64_t g = 0; g < run.groups; g += step) {
+    Run part = run;
+    part.groups = std::min(step, run.groups - g);
+    part.first += g * run.size;
+    part.group += g;
+    part.code += g * stride;
+    if (g + part.groups < run.groups) part.last = run.size;
+    batch.offset = g * run.size;
+    const Failure failure = is_long ? encode_long_group(part, figures, batch.offset)
+                                    : encode_batch(part, batch);
+    if (failure) return failure;
+  }
+  return {};
+}
+
+Failure Coder::encode_long_group(const Run& group, ErrorFigures& figures,
+                                 std::int64_t offset) const {
+  CoderOptions options = options_;
+  if (const Failure failure = scan_long_group(group, options)) return failure;
+  const Coder coder(scheme_, values_, out_, options);
+  const std::int64_t n = group.last;
+  std::vector<ErrorFigures> figures_of(
+      static_cast<std::size_t>(piece_count(n, kPieceElements)));
+  std::vector<Failure> failures(figures_of.size());
+  parallel_pieces(n, kPieceElements,
+                  [&](std::int64_t piece, std::int64_t begin, std::int64_t end) {
+                    const auto p = static_cast<std::size_t>(piece);
+                    const std::int64_t chunks = piece_count(end - begin, kChunk);
+                    const Run run = {group.first + begin,
+                                     group.group,
+                                     group.code + group_stride(scheme_, begin),
+                                     chunks,
+                                     kChunk,
+                                     end - begin - (chunks - 1) * kChunk};
+                    failures[p] = coder.encode(run, figures_of[p]);
+                  });
+  for (std::size_t p = 0; p < failures.size(); ++p) {
+    if (failures[p]) return failures[p];
+    figures.merge(figures_of[p], offset + static_cast<std::int64_t>(p) * kPieceElements);
+  }
+  return {};
+}
+
+// Finds the scale of a group, and leaves in `options` how to encode it.
+Failure Coder::scan_long_group(const Run& group, CoderOptions& options) const {
+  options.prefetch = group.last * 4;
+  if (options_.scales == Scales::kOne) return {};
+  options.scales = Scales::kOne;
+  if (options_.scales == Scales::kStored) {
+    options.one = read_scale(group.group);
+    options.magnitude = std::numeric_limits<std::uint32_t>::max();
+    if (!(options.one.scale >= 0 && options.one.scale < kInfinity)) {
+      return {Failure::kBadScale, group.first, options.one.scale};
+    }
+    return {};
+  }
+  const bool signs = needs_signs(scheme_);
+  Extremes extremes = find_extremes(values_, group.first, group.last, signs, false);
+  options.checked = extremes.finite();
+  if (!options.checked) {
+    if (options.non_finite == NonFinite::kError) {
+      return {Failure::kNonFinite, values_.first_non_finite(group.first, group.last), 0};
+    }
+    extremes = find_extremes(values_, group.first, group.last, signs, true);
+  }
+  options.magnitude = extremes.magnitude();
+  float extreme = as_float(extremes.magnitude());
+  if (scheme_.rule == ScaleRule::kPercentile) {
+    extreme = percentile_magnitude(values_, group.first, group.last, scheme_.percentile,
+                                   extreme);
+  }
+  if (scheme_.rule == ScaleRule::kSignedMax) {
+    std::vector<float> copy(static_cast<std::size_t>(group.last));
+    extreme = signed_extreme(values_.read(group.first, group.last, copy.data()),
+                             group.last, extremes);
+  }
+  options.one = scheme_.symmetric
+                    ? symmetric_scale(scheme_, extreme)
+                    : asymmetric_scale(scheme_, -as_float(extremes.negative),
+                                       as_float(extremes.positive));
+  if (options.one.scale == kInfinity) {
+    return {Failure::kOverflow, group.first, extreme};
+  }
+  write_scale(group.group, options.one);
+  return {};
+}
+
+Failure Coder::encode_batch(const Run& run, Batch& batch) const {
+  const std::int64_t n = run.elements();
+  if (n == 0) return {};
+  batch.originals = batch.values = values_.read(run.first, n, batch.converted);
+  std::uint32_t largest = 0;
+  if (options_.scales == Scales::kFind) {
+    kernels::absmax_groups({batch.values, run.groups, run.size, run.last},
+                           batch.positive);
+    largest = *std::max_element(batch.positive, batch.positive + run.groups);
+  } else if (!options_.checked) {
+    kernels::absmax_groups({batch.values, 1, n, n}, &largest);
+  }
+  const bool finite = largest < kernels::kInfinityBits;
+  if (!finite) {
+    if (options_.non_finite == NonFinite::kError) {
+      return {Failure::kNonFinite, values_.first_non_finite(run.first, n), 0};
+    }
+    make_finite(batch.originals, n, 0, batch.finite);
+    batch.values = batch.finite;
+    kernels::absmax_groups({batch.values, run.groups, run.size, run.last},
+                           batch.positive);
+  }
+  Failure failure;
+  switch (options_.scales) {
+    case Scales::kFind:
+      failure = find_scales(run, batch);
+      break;
+    case Scales::kStored:
+      failure = read_scales(run, batch);
+      break;
+    case Scales::kOne:
+      batch.use(options_.one, scheme_.symmetric);
+      if (finite && largest > options_.magnitude) {
+        failure = {Failure::kChanged, run.first, 0};
+      }
+      break;
+  }
+  if (failure) return failure;
+  if (!finite) {
+    make_finite(batch.originals, n, std::numeric_limits<float>::max(), batch.finite);
+    batch.limit = true;
+  }
+  encode_values(run, batch);
+  return {};
+}
+
+// Extremes of a symmetric scheme's groups, whose magnitudes are in batch.positive.
+void Coder::find_symmetric_extremes(const Run& run, Batch& batch) const {
+  float* extremes = batch.all_extremes;
+  const auto size_of = [&](std::int64_t g) {
+    return g + 1 < run.groups ? run.size : run.last;
+  };
+  switch (scheme_.rule) {
+    case ScaleRule::kAbsmax:
+    case ScaleRule::kHalfRange:
+      std::memcpy(extremes, batch.positive,
+                  static_cast<std::size_t>(run.groups) * sizeof(float));
+      break;
+    case ScaleRule::kGiven:
+      std::fill_n(extremes, run.groups, scheme_.given_scale);
+      break;
+    case ScaleRule::kPercentile:
+      for (std::int64_t g = 0; g < run.groups; ++g) {
+        extremes[g] =
+            percentile_magnitude(batch.values + g * run.size, size_of(g),
+                                 scheme_.percentile, as_float(batch.positive[g]));
+      }
+      break;
+    case ScaleRule::kSignedMax:
+      kernels::extremes_groups({batch.values, run.groups, run.size, run.last},
+                               batch.positive, batch.negative);
+      for (std::int64_t g = 0; g < run.groups; ++g) {
+        extremes[g] = signed_extreme(batch.values + g * run.size, size_of(g),
+                                     {batch.positive[g], batch.negative[g]});
+      }
+      break;
+  }
+}
+
+Failure Coder::find_scales(const Run& run, Batch& batch) const {
+  batch.use_all(scheme_.symmetric);
+  if (!scheme_.symmetric) return find_asymmetric_scales(run, batch);
+  find_symmetric_extremes(run, batch);
+  kernels::FindScales args = scale_args(scheme_);
+  args.extreme = batch.all_extremes;
+  args.groups = run.groups;
+  args.scales = batch.all_scales;
+  args.divisors = batch.all_divisors;
+  if (scheme_.layout == Layout::kBlocks) {
+    args.stored = codes() + run.code;
+    args.stored_stride = group_stride(scheme_, run.size);
+  } else {
+    args.stored = reinterpret_cast<std::uint8_t*>(out_.scales.data()) +
+                  run.group * args.stored_stride;
+  }
+  const kernels::ScaleFlags flags = kernels::find_scales(args);
+  batch.limit = !is_bounded(scheme_) || flags.coarse;
+  batch.inverse = flags.inverse;
+  if (!flags.overflow) return {};
+  const std::int64_t g =
+      std::find(args.scales, args.scales + args.groups, kInfinity) - args.scales;
+  return {Failure::kOverflow, run.first + g * run.size, args.extreme[g]};
+}
+
+// One group after the other: the rule has more steps than vectors would save.
+Failure Coder::find_asymmetric_scales(const Run& run, Batch& batch) const {
+  kernels::extremes_groups({batch.values, run.groups, run.size, run.last}, batch.positive,
+                           batch.negative);
+  for (std::int64_t g = 0; g < run.groups; ++g) {
+    const float smallest = -as_float(batch.negative[g]);
+    const float largest = as_float(batch.positive[g]);
+    const GroupScale scale = asymmetric_scale(scheme_, smallest, largest);
+    if (scale.scale == kInfinity) {
+      return {Failure::kOverflow, run.first + g * run.size, std::max(largest, -smallest)};
+    }
+    batch.all_scales[g] = scale.scale;
+    batch.all_divisors[g] = scale.divisor;
+    batch.all_zero_points[g] = scale.zero_point;
+    write_scale(run.group + g, scale);
+  }
+  return {};
+}
+
+Failure Coder::read_scales(const Run& run, Batch& batch) const {
+  batch.use_all(scheme_.symmetric);
+  for (std::int64_t g = 0; g < run.groups; ++g) {
+    const GroupScale scale = read_scale(run.group + g);
+    if (!(scale.scale >= 0 && scale.scale < kInfinity)) {
+      return {Failure::kBadScale, run.first + g * run.size, scale.scale};
+    }
+    batch.all_scales[g] = scale.scale;
+    batch.all_divisors[g] = scale.divisor;
+    batch.all_zero_points[g] = scale.zero_point;
+  }
+  return {};
+}
+
+void Coder::encode_values(const Run& run, Batch& batch) const {
+  const std::int64_t stride = group_stride(scheme_, run.size);
+  const bool blocks = scheme_.layout == Layout::kBlocks;
+  std::uint8_t* out = codes() + run.code + (blocks ? bits_of(scheme_.scale_type) / 8 : 0);
+  const kernels::Packing packing = packing_of(scheme_);
+  const kernels::EncodeGroups args = {
+      .in = {batch.values, run.groups, run.size, run.last},
+      .divisors = batch.divisors,
+      .zero_points = batch.zero_points,
+      .one_scale = batch.one_scale,
+      .inverse = scheme_.coding == Coding::kInverse,
+      .limit = batch.limit,
+      .low = scheme_.min_code(),
+      .high = scheme_.max_code(),
+      .rounding = scheme_.rounding,
+      .packing = packing,
+      .codes = out,
+      .stride = stride,
+      .stream = options_.stream,
+      .prefetch = batch.prefetch};
+  kernels::encode_groups(args);
+  if (batch.inverse) {  // as in GGUF, where infinite quotients leave bytes of 0
+    for (std::int64_t g = 0; g < run.groups; ++g) {
+      const std::int64_t s = batch.one_scale ? 0 : g;
+      const bool zeros = !batch.one_scale && batch.all_extremes[g] == 0;
+      if (batch.divisors[s] == 0 && !zeros) {
+        std::memset(
+            out + g * stride, 0,
+            static_cast<std::size_t>(scheme_.bits == 8 ? run.size : run.size / 2));
+      }
+    }
+  }
+  if (!options_.figures) return;
+  const std::int64_t n = run.elements();
+  kernels::decode_groups({.codes = out,
+                          .stride = stride,
+                          .packing = packing,
+                          .scales = batch.scales,
+                          .zero_points = batch.zero_points,
+                          .one_scale = batch.one_scale,
+                          .out = batch.decoded,
+                          .groups = run.groups,
+                          .size = run.size,
+                          .last = run.last});
+  if (batch.limit) batch.figures->saturated += kernels::count_saturated(args);
+  add_chunk(*batch.figures, batch.originals, batch.decoded, n, batch.offset);
+}
+
+GroupScale Coder::read_scale(std::int64_t group) const {
+  const std::int64_t bytes = bits_of(scheme_.scale_type) / 8;
+  const float scale = load_scale(scheme_.scale_type, out_.scales.data() + group * bytes);
+  const int zero_point =
+      scheme_.symmetric
+          ? 0
+          : static_cast<std::int8_t>(out_.zero_points[static_cast<std::size_t>(group)]);
+  return stored_scale(scheme_, scale, zero_point);
+}
+
+void Coder::write_scale(std::int64_t group, const GroupScale& scale) const {
+  const auto bytes = static_cast<std::size_t>(bits_of(scheme_.scale_type) / 8);
+  std::memcpy(out_.scales.data() + static_cast<std::size_t>(group) * bytes, scale.stored,
+              bytes);
+  if (!scheme_.symmetric) {
+    out_.zero_points[static_cast<std::size_t>(group)] =
+        static_cast<std::byte>(scale.stored_zero_point);
+  }
+}
+
+}  // namespace pith

@@ -1,0 +1,96 @@
+// Codes of runs of groups: what Quantizer hands to each task.
+//
+// Work goes in batches of whole groups, at most kErrorChunk elements each, so that the
+// three steps of a batch (extremes, scales, codes) and its error figures find the values
+// in the first-level cache. A longer group is scanned first, then encoded in batches
+// with one scale.
+#pragma once
+
+#include <cstdint>
+
+#include "pith/quantize/error.h"
+#include "pith/quantize/quantize.h"
+#include "src/quantize/extremes.h"
+#include "src/quantize/group_scale.h"
+#include "src/quantize/values.h"
+
+namespace pith {
+
+/// What went wrong first, in the order of elements.
+struct Failure {
+  enum Kind : std::uint8_t {
+    kNone,
+    kNonFinite,  ///< the element is NaN or infinite
+    kOverflow,   ///< the scale of its group is infinite; value: an extreme of the group
+    kBadScale,   ///< the stored scale of its group; value: that scale
+    kChanged,    ///< larger than all values of the scan
+  };
+  Kind kind = kNone;
+  std::int64_t element = 0;  ///< of the part
+  float value = 0;
+
+  explicit operator bool() const { return kind != kNone; }
+};
+
+struct CoderOptions {
+  /// Where scales come from: the values of each group; one known scale; they are stored.
+  enum class Scales : std::uint8_t { kFind, kOne, kStored };
+  Scales scales = Scales::kFind;
+  GroupScale one;
+  std::uint32_t magnitude = 0;  ///< with `one`: bits that no value may exceed
+  bool checked = false;         ///< with `one`: known to be finite and not to exceed it
+  NonFinite non_finite = NonFinite::kError;
+  bool figures = false;
+  bool stream = false;
+  std::int64_t prefetch = 0;  ///< bytes; 0: as far as a batch
+};
+
+/// Groups that follow each other: element `first` of the part is the first of group
+/// `group`, whose codes begin at byte `code`.
+struct Run {
+  std::int64_t first;
+  std::int64_t group;
+  std::int64_t code;
+  std::int64_t groups;
+  std::int64_t size;
+  std::int64_t last;  ///< elements of the last group
+
+  [[nodiscard]] std::int64_t elements() const { return (groups - 1) * size + last; }
+};
+
+class Coder {
+ public:
+  /// All outlive the coder. `out` has room for the part, and its scales if they are found
+  /// or stored.
+  Coder(const Scheme& scheme, const Values& values, const CodeSpans& out,
+        const CoderOptions& options);
+
+  /// Encodes a run, and adds to `figures`, as elements from 0 on, if they are wanted.
+  /// Thread-safe for runs that do not overlap.
+  Failure encode(const Run& run, ErrorFigures& figures) const;
+
+ private:
+  struct Batch;
+
+  Failure encode_long_group(const Run& group, ErrorFigures& figures,
+                            std::int64_t offset) const;
+  Failure scan_long_group(const Run& group, CoderOptions& options) const;
+  Failure encode_batch(const Run& run, Batch& batch) const;
+  Failure find_scales(const Run& run, Batch& batch) const;
+  Failure find_asymmetric_scales(const Run& run, Batch& batch) const;
+  Failure read_scales(const Run& run, Batch& batch) const;
+  void find_symmetric_extremes(const Run& run, Batch& batch) const;
+  void encode_values(const Run& run, Batch& batch) const;
+  [[nodiscard]] GroupScale read_scale(std::int64_t group) const;
+  void write_scale(std::int64_t group, const GroupScale& scale) const;
+  [[nodiscard]] std::uint8_t* codes() const {
+    return reinterpret_cast<std::uint8_t*>(out_.codes.data());
+  }
+
+  const Scheme& scheme_;
+  const Values& values_;
+  const CodeSpans& out_;
+  CoderOptions options_;
+};
+
+}  // namespace pith
