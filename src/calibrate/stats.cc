@@ -11,6 +11,7 @@
 #include "src/base/parallel.h"
 #include "src/kernels/float_bits.h"
 #include "src/kernels/moments.h"
+#include "src/kernels/select.h"
 #include "src/tensor/finite.h"
 
 namespace pith {
@@ -26,16 +27,6 @@ constexpr std::int64_t kPieces = 16;
 
 std::uint32_t magnitude_bits(float value) {
   return std::bit_cast<std::uint32_t>(value) & kernels::kMagnitudeMask;
-}
-
-// The rank of percentile p among n values in rising order, from 0.
-std::int64_t percentile_rank(double p, std::int64_t n) {
-  constexpr std::int64_t kExactInFloat = 1 << 24;
-  const double product = n <= kExactInFloat
-                             ? double{static_cast<float>(p) * static_cast<float>(n)}
-                             : p * static_cast<double>(n);
-  return std::clamp(static_cast<std::int64_t>(std::ceil(product)), std::int64_t{1}, n) -
-         1;
 }
 
 }  // namespace
@@ -200,7 +191,7 @@ Result<float> ValueStats::percentile(double p) const {
         fmt::format("percentile is {}, expected a value in [0, 1]", p));
   }
   if (count_ == 0) return 0.0f;
-  std::int64_t rank = percentile_rank(p, count_);
+  std::int64_t rank = kernels::percentile_rank(static_cast<float>(p), count_);
   if (rank < zeros_) return 0.0f;
   rank -= zeros_;
   if (percentiles_are_exact()) {

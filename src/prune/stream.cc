@@ -46,6 +46,7 @@ class ElementChoice {
       fill_scores(options, part, first + static_cast<std::int64_t>(begin),
                   static_cast<std::int64_t>(begin) % cols, scores);
       all_.add(scores, static_cast<std::int64_t>(part.size()));
+      if (!nonzero_) continue;
       std::int64_t nonzero = 0;
       for (std::size_t i = 0; i < part.size(); ++i) {
         scores[nonzero] = scores[i];

@@ -38,7 +38,8 @@ class Codec {
       std::int64_t elements) const = 0;
 
   /// Replaces the content of `message`, whose memory is reused. kNotFinite if a value is
-  /// NaN or infinite: the message names the index. Thread-safe for different messages.
+  /// NaN or infinite: the error names the index, and the content is undefined. Thread-safe
+  /// for different messages.
   virtual Status compress(std::span<const float> values,
                           std::vector<std::byte>& message) const = 0;
 };

@@ -23,13 +23,13 @@ struct Fp8Blocks {
 
 /// Multiplies each column of [out_features, in_features] by its factor and quantizes
 /// blocks of 32: scale = largest magnitude / largest finite code, code = value / scale.
-/// Codes saturate, so finite weights decode to finite values. A scale that f16 can only
-/// hold with lost bits is stored as it is rounded, but never as 0 or infinity for a block
-/// that is not all zeros; codes are computed with the stored scale.
+/// Codes saturate, so finite weights decode to finite values. Codes are computed with the
+/// scale as it is stored; one below the smallest normal f16 is rounded up, so that no block
+/// vanishes.
 ///
 /// kInvalidArgument if the factors do not number in_features (looked at first), the
-/// weights do not number out_features * in_features or are no multiple of 32, or the type
-/// is not an fp8; kNotFinite if a product is NaN or infinite.
+/// weights do not number out_features * in_features or are no multiple of 32, the type is
+/// not an fp8, or a scale is beyond the largest f16; kNotFinite if a product is NaN or infinite.
 Result<Fp8Blocks> quantize_fp8_blocks(std::span<const float> weights,
                                       std::int64_t out_features, std::int64_t in_features,
                                       std::span<const float> factors, DType dtype);

@@ -35,7 +35,7 @@ struct SmoothOptions {
 
 /// Factors from column maxima, as ColumnStats::absmax() has them. kInvalidArgument if the
 /// sizes differ or an option is out of its range; kNotFinite if a maximum is NaN or
-/// infinite. kNotFinite as well if a factor is: maxima near the end of the range.
+/// infinite. Factors are finite and above 0.
 Result<std::vector<float>> smooth_factors(std::span<const float> activation_absmax,
                                           std::span<const float> weight_absmax,
                                           const SmoothOptions& options = {});
