@@ -6,7 +6,6 @@
 #include <iterator>
 #include <nlohmann/json.hpp>
 #include <utility>
-#include <vector>
 
 #include "src/base/text.h"
 
@@ -168,61 +167,6 @@ class Adapter : public nlohmann::json_sax<nlohmann::json> {
   Status status_;
 };
 
-class TreeHandler : public JsonHandler {
- public:
-  explicit TreeHandler(std::size_t max_values) : values_left_(max_values) {}
-
-  nlohmann::json take() { return std::move(root_); }
-
-  Status begin_object() override { return begin(nlohmann::json::object()); }
-  Status begin_array() override { return begin(nlohmann::json::array()); }
-  Status end_object() override { return end(); }
-  Status end_array() override { return end(); }
-  Status key(std::string& key) override {
-    if (stack_.back()->contains(key)) {
-      return Status::corrupt(fmt::format("key '{}' is given twice", printable(key)));
-    }
-    key_ = std::move(key);
-    return {};
-  }
-  Status string(std::string& value) override { return add(std::move(value)); }
-  Status number(std::uint64_t value) override { return add(value); }
-  Status other_number(double value) override { return add(value); }
-  Status boolean(bool value) override { return add(value); }
-  Status null() override { return add(nullptr); }
-
- private:
-  Status add(nlohmann::json value) {
-    if (values_left_-- == 0) return Status::corrupt("too many JSON values");
-    if (stack_.empty()) {
-      root_ = std::move(value);
-      last_ = &root_;
-    } else if (stack_.back()->is_array()) {
-      stack_.back()->push_back(std::move(value));
-      last_ = &stack_.back()->back();
-    } else {
-      last_ = &(*stack_.back())[key_];
-      *last_ = std::move(value);
-    }
-    return {};
-  }
-  Status begin(nlohmann::json value) {
-    PITH_OK(add(std::move(value)));
-    stack_.push_back(last_);
-    return {};
-  }
-  Status end() {
-    stack_.pop_back();
-    return {};
-  }
-
-  std::size_t values_left_;
-  nlohmann::json root_;
-  nlohmann::json* last_ = nullptr;
-  std::vector<nlohmann::json*> stack_;  // an open value does not move: only its top grows
-  std::string key_;
-};
-
 }  // namespace
 
 Status parse_json(ByteReader& in, JsonHandler& handler) {
@@ -240,10 +184,70 @@ Status parse_json(ByteReader& in, JsonHandler& handler) {
   return {};
 }
 
+JsonTree::JsonTree(std::size_t max_values)
+    : max_values_(max_values), root_(std::make_unique<nlohmann::json>()) {}
+
+JsonTree::~JsonTree() = default;
+
+nlohmann::json JsonTree::take() {
+  complete_ = false;
+  values_ = 0;
+  return std::exchange(*root_, nlohmann::json());
+}
+
+Status JsonTree::begin_object() { return begin(nlohmann::json::object()); }
+Status JsonTree::begin_array() { return begin(nlohmann::json::array()); }
+Status JsonTree::end_object() { return end(); }
+Status JsonTree::end_array() { return end(); }
+Status JsonTree::string(std::string& value) { return add(std::move(value)); }
+Status JsonTree::number(std::uint64_t value) { return add(value); }
+Status JsonTree::other_number(double value) { return add(value); }
+Status JsonTree::boolean(bool value) { return add(value); }
+Status JsonTree::null() { return add(nullptr); }
+
+Status JsonTree::key(std::string& key) {
+  if (stack_.back()->contains(key)) {
+    return Status::corrupt(fmt::format("key '{}' is given twice", printable(key)));
+  }
+  key_ = std::move(key);
+  return {};
+}
+
+Status JsonTree::add(nlohmann::json value) {
+  if (++values_ > max_values_) {
+    return Status::corrupt(fmt::format("more than {} JSON values", max_values_));
+  }
+  if (stack_.empty()) {
+    *root_ = std::move(value);
+    last_ = root_.get();
+    complete_ = true;
+  } else if (stack_.back()->is_array()) {
+    stack_.back()->push_back(std::move(value));
+    last_ = &stack_.back()->back();
+  } else {
+    last_ = &(*stack_.back())[key_];
+    *last_ = std::move(value);
+  }
+  return {};
+}
+
+Status JsonTree::begin(nlohmann::json value) {
+  PITH_OK(add(std::move(value)));
+  stack_.push_back(last_);
+  complete_ = false;
+  return {};
+}
+
+Status JsonTree::end() {
+  stack_.pop_back();
+  complete_ = stack_.empty();
+  return {};
+}
+
 Result<nlohmann::json> parse_json_tree(ByteReader& in, std::size_t max_values) {
-  TreeHandler handler(max_values);
-  PITH_OK(parse_json(in, handler));
-  return handler.take();
+  JsonTree tree(max_values);
+  PITH_OK(parse_json(in, tree));
+  return tree.take();
 }
 
 }  // namespace pith

@@ -10,10 +10,12 @@
 // text is read piece by piece: memory does not grow with it.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
-#include <string_view>
+#include <vector>
 
 #include "pith/base/result.h"
 #include "src/io/reader.h"
@@ -46,10 +48,44 @@ class JsonHandler {
 /// with N a position of `in`, or what the handler or the reader says.
 Status parse_json(ByteReader& in, JsonHandler& handler);
 
-/// A small text as a tree of values: `text` on the left of messages is for the caller.
-/// kCorrupt as parse_json, or for a key that is twice in an object (also if it is written
-/// with other escapes) or more than `max_values` values, which bounds the memory at about
-/// 100 bytes each, beside the strings.
+/// Makes a tree of values of events. kCorrupt for a key that is twice in an object (also
+/// if it is written with other escapes), or more than `max_values` values, which bounds
+/// the memory at about 100 bytes each, beside the strings.
+class JsonTree : public JsonHandler {
+ public:
+  explicit JsonTree(std::size_t max_values);
+  ~JsonTree() override;
+
+  /// True if a whole value was seen; then take() gives it, and the next may follow.
+  [[nodiscard]] bool complete() const { return complete_; }
+  nlohmann::json take();
+
+  Status begin_object() override;
+  Status end_object() override;
+  Status begin_array() override;
+  Status end_array() override;
+  Status key(std::string& key) override;
+  Status string(std::string& value) override;
+  Status number(std::uint64_t value) override;
+  Status other_number(double value) override;
+  Status boolean(bool value) override;
+  Status null() override;
+
+ private:
+  Status add(nlohmann::json value);
+  Status begin(nlohmann::json value);
+  Status end();
+
+  std::size_t max_values_;
+  std::size_t values_ = 0;
+  bool complete_ = false;
+  std::unique_ptr<nlohmann::json> root_;
+  nlohmann::json* last_ = nullptr;
+  std::vector<nlohmann::json*> stack_;  // an open value does not move: only its end grows
+  std::string key_;
+};
+
+/// A small text as a tree; fails as parse_json and JsonTree do.
 Result<nlohmann::json> parse_json_tree(ByteReader& in, std::size_t max_values);
 
 }  // namespace pith

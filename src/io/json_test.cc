@@ -156,7 +156,7 @@ TEST(JsonTree, HoldsValuesAndRefusesDuplicates) {
   EXPECT_EQ(tree(R"({"x":[{"a":1,"\u0061":2}]})", 100).error().message(),
             "key 'a' is given twice");
   EXPECT_TRUE(tree("[1,2,3]", 4));
-  EXPECT_EQ(tree("[1,2,3]", 3).error().message(), "too many JSON values");
+  EXPECT_EQ(tree("[1,2,3]", 3).error().message(), "more than 3 JSON values");
 }
 
 }  // namespace
