@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <bit>
 #include <cassert>
+#include <cmath>
+#include <utility>
 
 #include "pith/calibrate/stats.h"
 #include "src/base/parallel.h"
@@ -92,6 +94,34 @@ std::vector<double> ColumnStats::sum_squares() const {
   std::transform(squares_.begin(), squares_.end(), sums.begin(),
                  [](const ExactSum& sum) { return sum.value(); });
   return sums;
+}
+
+ColumnState ColumnStats::state() const { return {rows_, nonfinite_, absmax_, squares_}; }
+
+Result<ColumnStats> ColumnStats::from_state(ColumnState state) {
+  if (state.rows < 0 || state.nonfinite < 0 ||
+      state.absmax.size() != state.sum_squares.size()) {
+    return Status::corrupt(fmt::format(
+        "column statistics: {} rows, {} values not finite, {} maxima and {} sums "
+        "contradict "
+        "each other",
+        state.rows, state.nonfinite, state.absmax.size(), state.sum_squares.size()));
+  }
+  for (std::size_t j = 0; j < state.absmax.size(); ++j) {
+    const bool zero = state.absmax[j] == 0;
+    if (!(state.absmax[j] >= 0 && std::isfinite(state.absmax[j])) ||
+        state.sum_squares[j].negative() || zero != (state.sum_squares[j] == ExactSum())) {
+      return Status::corrupt(
+          fmt::format("column statistics: column {} has maximum {} and sum of squares {}",
+                      j, state.absmax[j], state.sum_squares[j].value()));
+    }
+  }
+  ColumnStats stats;
+  stats.rows_ = state.rows;
+  stats.nonfinite_ = state.nonfinite;
+  stats.absmax_ = std::move(state.absmax);
+  stats.squares_ = std::move(state.sum_squares);
+  return stats;
 }
 
 }  // namespace pith

@@ -85,7 +85,7 @@ RC_GTEST_PROP(ColumnStats, AnyBatchingAndMergeGivesTheSameBits, (std::uint32_t s
       squares.add(double{v} * v);
       absmax = std::max(absmax, std::fabs(v));
     }
-    RC_ASSERT(whole.exact_sum_squares()[j] == squares);
+    RC_ASSERT(whole.state().sum_squares[j] == squares);
     RC_ASSERT(whole.absmax()[j] == absmax);
   }
 }
@@ -99,6 +99,25 @@ TEST(ColumnStats, DoNotDependOnTheNumberOfThreads) {
   }
   ASSERT_TRUE(many.add(values).ok());
   EXPECT_EQ(one, many);
+}
+
+TEST(ColumnStats, StateRoundTripsAndIsChecked) {
+  ColumnStats stats(40);
+  ASSERT_TRUE(stats.add(any_values(400, 5, true)).ok());
+  EXPECT_EQ(*ColumnStats::from_state(stats.state()), stats);
+  const auto refuses = [&](auto change) {
+    ColumnState state = stats.state();
+    change(state);
+    return ColumnStats::from_state(state).status().code() == StatusCode::kCorrupt;
+  };
+  EXPECT_TRUE(refuses([](ColumnState& s) { s.rows = -1; }));
+  EXPECT_TRUE(refuses([](ColumnState& s) { s.nonfinite = -1; }));
+  EXPECT_TRUE(refuses([](ColumnState& s) { s.absmax.pop_back(); }));
+  EXPECT_TRUE(refuses([](ColumnState& s) { s.absmax[3] = NAN; }));
+  EXPECT_TRUE(refuses([](ColumnState& s) { s.absmax[3] = INFINITY; }));
+  EXPECT_TRUE(refuses([](ColumnState& s) { s.absmax[3] = -1; }));
+  EXPECT_TRUE(refuses([](ColumnState& s) { s.absmax[3] = 0; }));
+  EXPECT_TRUE(refuses([](ColumnState& s) { s.sum_squares[3] = ExactSum(); }));
 }
 
 TEST(Observer, KeepsLayersApartAndSortedByName) {

@@ -238,6 +238,62 @@ std::vector<MagnitudeCount> ValueStats::magnitudes() const {
   return all;
 }
 
+ValueState ValueStats::state() const {
+  return {nonfinite_, min(), max(), sum_, sum_abs_, sum_squares_, magnitudes()};
+}
+
+Result<ValueStats> ValueStats::from_state(const ValueState& state) {
+  ValueStats stats;
+  stats.nonfinite_ = state.nonfinite;
+  stats.sum_ = state.sum;
+  stats.sum_abs_ = state.sum_abs;
+  stats.sum_squares_ = state.sum_squares;
+  std::uint32_t last = 0;
+  for (std::size_t i = 0; i < state.magnitudes.size(); ++i) {
+    const MagnitudeCount& entry = state.magnitudes[i];
+    const auto bits = std::bit_cast<std::uint32_t>(entry.magnitude);
+    if (bits >= kernels::kInfinityBits || (i > 0 && bits <= last)) {
+      return Status::corrupt(fmt::format(
+          "statistics: magnitude {} is {}, expected finite ones in rising order", i,
+          entry.magnitude));
+    }
+    if (entry.count <= 0 ||
+        __builtin_add_overflow(stats.count_, entry.count, &stats.count_)) {
+      return Status::corrupt(fmt::format(
+          "statistics: count {} is {}, expected 1 or more and a sum that fits", i,
+          entry.count));
+    }
+    last = bits;
+  }
+  if (stats.count_ > 0) {
+    if (!std::isfinite(state.min) || !std::isfinite(state.max)) {
+      return Status::corrupt("statistics: minimum or maximum is not finite");
+    }
+    stats.min_key_ = kernels::order_key(std::bit_cast<std::uint32_t>(state.min));
+    stats.max_key_ = kernels::order_key(std::bit_cast<std::uint32_t>(state.max));
+  }
+  const bool no_sums = state.sum == ExactSum() && state.sum_abs == ExactSum() &&
+                       state.sum_squares == ExactSum();
+  if (state.nonfinite < 0 || (stats.count_ > 0 && stats.min_key_ > stats.max_key_) ||
+      std::bit_cast<float>(last) != stats.absmax() || state.sum_abs.negative() ||
+      state.sum_squares.negative() || (stats.absmax() == 0) != no_sums) {
+    return Status::corrupt("statistics: counts, range and sums contradict each other");
+  }
+  if (!stats.percentiles_are_exact()) stats.bins_.resize(kExponents);
+  for (const MagnitudeCount& entry : state.magnitudes) {
+    const auto bits = std::bit_cast<std::uint32_t>(entry.magnitude);
+    if (bits == 0) {
+      stats.zeros_ = entry.count;
+    } else if (stats.percentiles_are_exact()) {
+      stats.exact_.insert(stats.exact_.end(), static_cast<std::size_t>(entry.count),
+                          bits);
+    } else {
+      stats.count_magnitude(bits, entry.count);
+    }
+  }
+  return stats;
+}
+
 bool operator==(const ValueStats& a, const ValueStats& b) {
   return a.count_ == b.count_ && a.zeros_ == b.zeros_ && a.nonfinite_ == b.nonfinite_ &&
          a.min_key_ == b.min_key_ && a.max_key_ == b.max_key_ && a.sum_ == b.sum_ &&

@@ -149,7 +149,7 @@ TEST(ValueStats, CountedNonfiniteValuesArePassedOver) {
     EXPECT_EQ(stats.nonfinite(), 7);
     EXPECT_EQ(stats.count(), static_cast<std::int64_t>(n));
     EXPECT_EQ(stats.magnitudes(), stats_of(values).magnitudes());
-    EXPECT_EQ(stats.sum(), stats_of(values).sum());
+    EXPECT_EQ(stats.state().sum, stats_of(values).state().sum);
   }
 }
 
@@ -272,6 +272,44 @@ TEST(ValueStats, AreTheSameForEveryInstructionSetAndThreadCount) {
     }
   }
   ASSERT_TRUE(kernels::set_target("").ok());
+}
+
+TEST(ValueStats, StateRoundTripsAndMergesOn) {
+  for (std::size_t n : {0u, 1u, 500u, 40000u}) {
+    const std::vector<float> values = wide_values(n, 10);
+    const ValueStats stats = stats_of(values);
+    Result<ValueStats> back = ValueStats::from_state(stats.state());
+    ASSERT_TRUE(back.has_value()) << back.status().message();
+    EXPECT_EQ(*back, stats);
+    const std::vector<float> more = normal_values(20000, 11);
+    ValueStats both = stats;
+    ASSERT_TRUE(both.add(more).ok());
+    ASSERT_TRUE(back->add(more).ok());
+    EXPECT_EQ(*back, both);
+  }
+}
+
+TEST(ValueStats, StatesThatNoValuesHaveAreCorrupt) {
+  const ValueState good = stats_of(std::vector<float>{-3, 0, 1, 1, 2}).state();
+  ASSERT_TRUE(ValueStats::from_state(good).has_value());
+  const auto refuses = [&](auto change) {
+    ValueState state = good;
+    change(state);
+    return ValueStats::from_state(state).status().code() == StatusCode::kCorrupt;
+  };
+  EXPECT_TRUE(refuses([](ValueState& s) { s.nonfinite = -1; }));
+  EXPECT_TRUE(refuses([](ValueState& s) { s.min = NAN; }));
+  EXPECT_TRUE(refuses([](ValueState& s) { s.max = INFINITY; }));
+  EXPECT_TRUE(refuses([](ValueState& s) { s.min = -2.5f; }));
+  EXPECT_TRUE(refuses([](ValueState& s) { std::swap(s.min, s.max); }));
+  EXPECT_TRUE(refuses([](ValueState& s) { s.magnitudes[1].count = 0; }));
+  EXPECT_TRUE(refuses([](ValueState& s) { s.magnitudes[1].count = INT64_MAX; }));
+  EXPECT_TRUE(refuses([](ValueState& s) { s.magnitudes[1].magnitude = 2; }));
+  EXPECT_TRUE(refuses([](ValueState& s) { s.magnitudes[0].magnitude = -1; }));
+  EXPECT_TRUE(refuses([](ValueState& s) { s.magnitudes.back().magnitude = INFINITY; }));
+  EXPECT_TRUE(refuses([](ValueState& s) { s.magnitudes.clear(); }));
+  EXPECT_TRUE(refuses([](ValueState& s) { s.sum_abs.add(-100.0); }));
+  EXPECT_TRUE(refuses([](ValueState& s) { s.sum_squares.add(-100.0); }));
 }
 
 TEST(ValueStats, CopiesAndSelfMergesAreValues) {

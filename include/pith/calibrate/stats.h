@@ -32,6 +32,17 @@ struct MagnitudeCount {
   friend bool operator==(const MagnitudeCount&, const MagnitudeCount&) = default;
 };
 
+/// All that ValueStats know: what a file keeps, so that it can be merged with others later.
+struct ValueState {
+  std::int64_t nonfinite = 0;
+  float min = 0;
+  float max = 0;
+  ExactSum sum;
+  ExactSum sum_abs;
+  ExactSum sum_squares;
+  std::vector<MagnitudeCount> magnitudes;  ///< as ValueStats::magnitudes() gives them
+};
+
 /// Minimum, maximum, mean, deviation and percentiles of a stream of values. Figures of no
 /// value are 0. -0 counts as smaller than +0. Copies and moves like a value; a const one
 /// may be read by several threads.
@@ -80,10 +91,10 @@ class ValueStats {
   /// bin that is not empty.
   [[nodiscard]] std::vector<MagnitudeCount> magnitudes() const;
 
-  /// The exact sums behind the figures, to be kept in files.
-  [[nodiscard]] const ExactSum& sum() const { return sum_; }
-  [[nodiscard]] const ExactSum& sum_abs() const { return sum_abs_; }
-  [[nodiscard]] const ExactSum& sum_squares() const { return sum_squares_; }
+  /// For files. from_state() gives kCorrupt if no values can have this state, as far as
+  /// that shows.
+  [[nodiscard]] ValueState state() const;
+  static Result<ValueStats> from_state(const ValueState& state);
 
   /// True if both have seen the same values, as far as they can tell.
   friend bool operator==(const ValueStats& a, const ValueStats& b);
@@ -110,6 +121,14 @@ class ValueStats {
   std::vector<std::unique_ptr<Page>> bins_;
 };
 
+/// All that ColumnStats know, as ValueState.
+struct ColumnState {
+  std::int64_t rows = 0;
+  std::int64_t nonfinite = 0;
+  std::vector<float> absmax;
+  std::vector<ExactSum> sum_squares;
+};
+
 /// Largest magnitude and sum of squares of every column: what SmoothQuant, Wanda and AWQ
 /// ask of activations.
 class ColumnStats {
@@ -132,7 +151,10 @@ class ColumnStats {
   [[nodiscard]] std::span<const float> absmax() const { return absmax_; }
   /// One per column, rounded once.
   [[nodiscard]] std::vector<double> sum_squares() const;
-  [[nodiscard]] std::span<const ExactSum> exact_sum_squares() const { return squares_; }
+
+  /// For files; kCorrupt as ValueStats::from_state().
+  [[nodiscard]] ColumnState state() const;
+  static Result<ColumnStats> from_state(ColumnState state);
 
   friend bool operator==(const ColumnStats&, const ColumnStats&) = default;
 
