@@ -34,6 +34,7 @@
 #include "pith/quantize/convert.h"
 #include "pith/quantize/dynamic.h"
 #include "pith/quantize/error.h"
+#include "pith/quantize/fp8.h"
 #include "pith/quantize/quantize.h"
 #include "pith/quantize/scheme.h"
 #include "pith/quantize/smooth.h"
