@@ -6,8 +6,8 @@
 
 #include "src/base/parallel.h"
 #include "src/kernels/mask.h"
+#include "src/kernels/n_m.h"
 #include "src/prune/check.h"
-#include "src/prune/n_m.h"
 #include "src/prune/scores.h"
 
 namespace pith {
@@ -63,7 +63,8 @@ Applied prune_rows_alone(std::span<float> values, std::int64_t cols, std::uint8_
       }
       Applied& part = parts[static_cast<std::size_t>(i)];
       if (options.granularity == Granularity::kNM) {
-        part.pruned += cols - mask_n_m(scores.data(), cols, options.n, options.m, bits);
+        part.pruned +=
+            cols - kernels::mask_n_m(scores.data(), cols, options.n, options.m, bits);
         part.nonzero += kernels::apply_mask(line.data(), cols, bits);
         continue;
       }
