@@ -148,7 +148,7 @@ Collected collect(std::span<const FloatSpan> spans, std::int64_t n,
   std::atomic<std::int64_t> inside = 0;
   parallel_for(static_cast<std::int64_t>(pieces.size()), [&](std::int64_t index) {
     Piece& piece = pieces[static_cast<std::size_t>(index)];
-    float block[kBlock + kBracketSlack];
+    float block[kBlock];
     const auto size = static_cast<std::int64_t>(piece.values.size());
     for (std::int64_t begin = 0; begin < size; begin += kBlock) {
       const BracketCounts counts = bracket_pass(

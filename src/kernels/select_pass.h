@@ -29,14 +29,8 @@ struct BracketCounts {
   }
 };
 
-/// Values that may be written past the collected ones: a whole vector is stored each
-/// time.
-inline constexpr std::int64_t kBracketSlack = 64;
-/// At most so many values at once.
-inline constexpr std::int64_t kBracketMax = std::int64_t{1} << 24;
-
 /// Writes the magnitudes (without sign) inside the bracket to `out`, which has room for n
-/// + kBracketSlack values and does not alias `values`.
+/// values and does not alias `values`.
 BracketCounts bracket_pass(const float* values, std::int64_t n, const Bracket& bracket,
                            float* out) noexcept;
 BracketCounts reference_bracket_pass(const float* values, std::int64_t n,
