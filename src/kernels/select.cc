@@ -1,6 +1,6 @@
 // Selection by a sampled bracket.
 //
-// A sample of about 3 n^(2/3) values, taken as whole cache lines at evenly spread but
+// A sample of about 1.6 n^(2/3) values, taken as whole cache lines at evenly spread but
 // jittered places, gives two magnitudes between which rank k lies almost surely. One pass
 // counts what is below and collects the few values strictly between them; the search goes
 // on among those. Values equal to an end of the bracket are only counted, so ties cannot
@@ -14,8 +14,7 @@
 #include <bit>
 #include <cassert>
 #include <cmath>
-#include <cstring>
-#include <memory>
+#include <utility>
 
 #include "src/base/parallel.h"
 #include "src/kernels/select_pass.h"
@@ -23,10 +22,9 @@
 namespace pith::kernels {
 namespace {
 
-constexpr std::int64_t kSmall = 512;   // found directly
-constexpr std::int64_t kLine = 16;     // floats of a cache line
-constexpr std::int64_t kBlock = 4096;  // collected on the stack, then appended
-constexpr std::int64_t kPiece = std::int64_t{1} << 20;  // of one thread
+constexpr std::int64_t kSmall = std::int64_t{1} << 15;  // found digit by digit
+constexpr std::int64_t kLine = 16;                      // floats of a cache line
+constexpr std::int64_t kPiece = std::int64_t{1} << 18;  // of one thread, in four streams
 constexpr int kTries = 3;
 
 std::uint32_t magnitude(float value) {
@@ -40,22 +38,51 @@ std::uint64_t mix(std::uint64_t x) {
   return x ^ (x >> 31);
 }
 
-MagnitudeRank select_small(std::span<const FloatSpan> spans, std::int64_t k) {
-  std::uint32_t sorted[kSmall] = {};
-  std::size_t n = 0;
-  std::uint32_t largest = 0;
-  for (const FloatSpan& span : spans) {
-    for (const float value : span) {
-      sorted[n] = magnitude(value);
-      largest = std::max(largest, sorted[n++]);
-    }
-  }
-  std::nth_element(sorted, sorted + k, sorted + n);
+// Few values: digit by digit of their 31 bits, from the top, each time among those that share the
+// digits found so far.
+MagnitudeRank select_by_digits(std::span<const FloatSpan> spans, std::int64_t k) {
+  constexpr int kShifts[] = {20, 9, 0};
+  constexpr std::size_t kDigits = 1 << 11;
   MagnitudeRank rank;
-  rank.bits = sorted[k];
-  for (std::size_t i = 0; i < n; ++i) {
-    rank.below += sorted[i] < rank.bits ? 1 : 0;
-    rank.equal += sorted[i] == rank.bits ? 1 : 0;
+  std::uint32_t largest = 0;
+  std::vector<float> same;  // those that share the digits
+  std::vector<FloatSpan> rest;
+  for (const int shift : kShifts) {
+    const std::uint32_t digit_mask = shift == 0 ? (1u << 9) - 1 : kDigits - 1;
+    // Neighbours count in two tables: a run of equal values would make each increment wait.
+    std::uint32_t counts[2][kDigits] = {};
+    for (const FloatSpan& span : spans) {
+      std::uint32_t table = 0;
+      for (const float value : span) {
+        const std::uint32_t bits = magnitude(value);
+        largest = std::max(largest, bits);
+        ++counts[table][bits >> shift & digit_mask];
+        table ^= 1;
+      }
+    }
+    std::uint32_t digit = 0;
+    std::int64_t equal = 0;
+    for (;; ++digit) {
+      equal = std::int64_t{counts[0][digit]} + std::int64_t{counts[1][digit]};
+      if (rank.below + equal > k) break;
+      rank.below += equal;
+    }
+    rank.bits |= digit << shift;
+    rank.equal = equal;
+    if (shift == 0) break;
+    std::vector<float> next(static_cast<std::size_t>(equal) +
+                            1);  // one is written too many
+    std::size_t size = 0;
+    for (const FloatSpan& span : spans) {
+      for (const float value : span) {
+        next[size] = value;
+        size += magnitude(value) >> shift == rank.bits >> shift ? 1 : 0;
+      }
+    }
+    next.resize(size);
+    same = std::move(next);
+    rest.assign(1, FloatSpan(same));
+    spans = rest;
   }
   rank.has_nan = largest > kInfinityBits;
   return rank;
@@ -71,31 +98,63 @@ MagnitudeRank select_by_histogram(std::span<const FloatSpan> spans, std::int64_t
   return histogram.result();
 }
 
+// Where lines of the sample lie in the concatenation of the spans.
+class SampleLines {
+ public:
+  SampleLines(std::span<const FloatSpan> spans, std::int64_t n, std::int64_t lines)
+      : spans_(spans), stretch_(n / lines), lines_(lines) {}
+
+  /// The next line, or nothing behind the last one.
+  FloatSpan next() {
+    if (line_ == lines_) return {};
+    const auto jitter = static_cast<std::int64_t>(mix(static_cast<std::uint64_t>(line_)) %
+                                                  static_cast<std::uint64_t>(stretch_));
+    const std::int64_t at = line_++ * stretch_ + jitter;
+    while (at >= begin_ + static_cast<std::int64_t>(spans_[span_].size())) {
+      begin_ += static_cast<std::int64_t>(spans_[span_++].size());
+    }
+    const auto in_span = static_cast<std::size_t>((at - begin_) / kLine * kLine);
+    const std::size_t left = spans_[span_].size() - in_span;
+    return spans_[span_].subspan(in_span, std::min<std::size_t>(kLine, left));
+  }
+
+ private:
+  std::span<const FloatSpan> spans_;
+  std::int64_t stretch_;
+  std::int64_t lines_;
+  std::int64_t line_ = 0;
+  std::size_t span_ = 0;
+  std::int64_t begin_ = 0;  // of spans_[span_] in the concatenation
+};
+
 std::vector<float> take_sample(std::span<const FloatSpan> spans, std::int64_t n,
                                std::int64_t lines) {
   std::vector<float> sample;
   sample.reserve(static_cast<std::size_t>(lines * kLine));
-  std::size_t span = 0;
-  std::int64_t span_begin = 0;  // of `span` in the concatenation
-  const std::int64_t stretch = n / lines;
-  for (std::int64_t line = 0; line < lines; ++line) {
-    const std::int64_t jitter = static_cast<std::int64_t>(
-        mix(static_cast<std::uint64_t>(line)) % static_cast<std::uint64_t>(stretch));
-    const std::int64_t at = line * stretch + jitter;
-    while (at >= span_begin + static_cast<std::int64_t>(spans[span].size())) {
-      span_begin += static_cast<std::int64_t>(spans[span++].size());
-    }
-    const auto size = static_cast<std::int64_t>(spans[span].size());
-    const std::int64_t begin = (at - span_begin) / kLine * kLine;
-    const float* from = spans[span].data() + begin;
-    sample.insert(sample.end(), from, from + std::min(kLine, size - begin));
+  // Each line is a page of its own: ask for it well before it is read.
+  FloatSpan ahead[32];
+  SampleLines places(spans, n, lines);
+  for (FloatSpan& line : ahead) {
+    line = places.next();
+    __builtin_prefetch(line.data());
+  }
+  for (std::int64_t i = 0; i < lines; ++i) {
+    FloatSpan& line = ahead[i % std::ssize(ahead)];
+    sample.insert(sample.end(), line.begin(), line.end());
+    line = places.next();
+    __builtin_prefetch(line.data());
   }
   return sample;
 }
 
+struct Estimate {
+  Bracket bracket;
+  double inside = 1;  // share of the values to be expected inside
+};
+
 // The bracket around rank k of n: `spread` deviations of the sample's rank to both sides.
-Bracket make_bracket(const std::vector<float>& sample, std::int64_t n, std::int64_t k,
-                     double spread) {
+Estimate estimate(const std::vector<float>& sample, std::int64_t n, std::int64_t k,
+                  double spread) {
   const FloatSpan spans[] = {FloatSpan(sample)};
   const auto size = static_cast<std::int64_t>(sample.size());
   const double share = (static_cast<double>(k) + 0.5) / static_cast<double>(n);
@@ -103,14 +162,15 @@ Bracket make_bracket(const std::vector<float>& sample, std::int64_t n, std::int6
   const double radius = spread * std::sqrt(centre * (1 - share)) + spread;
   const auto first = static_cast<std::int64_t>(std::floor(centre - radius));
   const auto last = static_cast<std::int64_t>(std::ceil(centre + radius));
-  Bracket bracket;
+  Estimate result;
+  result.inside = 2 * radius / static_cast<double>(size);
+  Bracket& bracket = result.bracket;
   // Where the end of a bracket is a value that occurs often, rank k may be exactly there.
   const std::int64_t often = 1 + size / 4096;
-  bracket.count_ends = false;
   if (first >= 0) {
     const MagnitudeRank lo = select_magnitude(spans, first);
     bracket.lo = static_cast<std::int32_t>(lo.bits);
-    bracket.count_ends = bracket.count_ends || lo.equal > often;
+    bracket.count_ends = lo.equal > often;
   }
   if (last < size) {
     const MagnitudeRank hi = select_magnitude(spans, last);
@@ -119,59 +179,58 @@ Bracket make_bracket(const std::vector<float>& sample, std::int64_t n, std::int6
   } else {
     bracket.count_ends = true;  // a NaN of all ones equals the end
   }
-  return bracket;
+  return result;
 }
 
 struct Collected {
   BracketCounts counts;
-  std::vector<float> inside;
+  std::vector<std::vector<float>> inside;
   bool overflow = false;
 };
 
 Collected collect(std::span<const FloatSpan> spans, std::int64_t n,
-                  const Bracket& bracket) {
-  struct Piece {
-    FloatSpan values;
-    BracketCounts counts;
-    std::vector<float> inside;
-  };
-  std::vector<Piece> pieces;
+                  const Estimate& estimate) {
+  std::vector<FloatSpan> pieces;
   for (const FloatSpan& span : spans) {
     for (std::size_t begin = 0; begin < span.size(); begin += kPiece) {
       pieces.push_back(
-          {span.subspan(begin, std::min<std::size_t>(kPiece, span.size() - begin)),
-           {},
-           {}});
+          span.subspan(begin, std::min<std::size_t>(kPiece, span.size() - begin)));
     }
   }
-  const std::int64_t limit = n / 16 + kBlock;
-  std::atomic<std::int64_t> inside = 0;
+  Collected collected;
+  collected.inside.resize(pieces.size());
+  std::vector<BracketCounts> counts(pieces.size());
+  const std::int64_t limit = n / 4;
+  std::atomic<std::int64_t> total = 0;
   parallel_for(static_cast<std::int64_t>(pieces.size()), [&](std::int64_t index) {
-    Piece& piece = pieces[static_cast<std::size_t>(index)];
-    float block[kBlock];
-    const auto size = static_cast<std::int64_t>(piece.values.size());
-    for (std::int64_t begin = 0; begin < size; begin += kBlock) {
-      const BracketCounts counts = bracket_pass(
-          piece.values.data() + begin, std::min(kBlock, size - begin), bracket, block);
-      piece.counts.add(counts);
-      if (counts.inside == 0) continue;
-      if (inside.fetch_add(counts.inside, std::memory_order_relaxed) + counts.inside >
-          limit) {
-        return;
-      }
-      piece.inside.insert(piece.inside.end(), block, block + counts.inside);
+    const FloatSpan piece = pieces[static_cast<std::size_t>(index)];
+    std::vector<float>& inside = collected.inside[static_cast<std::size_t>(index)];
+    inside.reserve(static_cast<std::size_t>(static_cast<double>(piece.size()) *
+                                            std::min(1.0, 1.25 * estimate.inside)));
+    float block[kBracketStreams * kBracketBlock];
+    const auto add = [&](const BracketInput& input) {
+      const BracketCounts found = bracket_pass(input, estimate.bracket, block);
+      counts[static_cast<std::size_t>(index)].add(found);
+      inside.insert(inside.end(), block, block + found.inside);
+      return total.fetch_add(found.inside, std::memory_order_relaxed) <= limit;
+    };
+    const auto size = static_cast<std::int64_t>(piece.size());
+    const std::int64_t stride = size / kBracketStreams / kLine * kLine;
+    bool room = true;
+    for (std::int64_t at = 0; room && at < stride; at += kBracketBlock) {
+      room = add({piece.data() + at, std::min(kBracketBlock, stride - at), stride,
+                  kBracketStreams});
+    }
+    for (std::int64_t at = kBracketStreams * stride; room && at < size;
+         at += kBracketBlock) {
+      room = add({piece.data() + at, std::min(kBracketBlock, size - at)});
     }
   });
-  Collected collected;
-  collected.overflow = inside > limit;
-  if (collected.overflow) return collected;
-  for (const Piece& piece : pieces) {
-    collected.counts.add(piece.counts);
-    collected.inside.insert(collected.inside.end(), piece.inside.begin(),
-                            piece.inside.end());
-  }
-  if (bracket.lo == bracket.hi)
+  collected.overflow = total > limit;
+  for (const BracketCounts& found : counts) collected.counts.add(found);
+  if (estimate.bracket.lo == estimate.bracket.hi) {
     collected.counts.equal_hi = 0;  // counted at the lower end
+  }
   return collected;
 }
 
@@ -181,22 +240,24 @@ MagnitudeRank select_magnitude(std::span<const FloatSpan> spans, std::int64_t k)
   std::int64_t n = 0;
   for (const FloatSpan& span : spans) n += static_cast<std::int64_t>(span.size());
   assert(0 <= k && k < n);
-  if (n <= kSmall) return select_small(spans, k);
+  if (n <= kSmall) return select_by_digits(spans, k);
 
-  const double ideal = 3 * std::pow(static_cast<double>(n), 2.0 / 3);
+  const double ideal = 1.6 * std::pow(static_cast<double>(n), 2.0 / 3);
   const std::int64_t lines =
-      std::clamp<std::int64_t>(static_cast<std::int64_t>(ideal) / kLine, 8, 65536);
+      std::min<std::int64_t>(static_cast<std::int64_t>(ideal) / kLine, 65536);
   const std::vector<float> sample = take_sample(spans, n, lines);
-  double spread = 5;
+  double spread = 4;
   for (int attempt = 0; attempt < kTries; ++attempt, spread *= 4) {
-    Bracket bracket = make_bracket(sample, n, k, spread);
+    Estimate bracketed = estimate(sample, n, k, spread);
+    Bracket& bracket = bracketed.bracket;
     bracket.count_ends = bracket.count_ends || attempt > 0;
-    const Collected collected = collect(spans, n, bracket);
+    const Collected collected = collect(spans, n, bracketed);
     if (collected.overflow) break;
     const BracketCounts& counts = collected.counts;
     MagnitudeRank rank;
     if (k >= counts.up_to_lo && k < counts.up_to_lo + counts.inside) {
-      const FloatSpan inside[] = {FloatSpan(collected.inside)};
+      const std::vector<FloatSpan> inside(collected.inside.begin(),
+                                          collected.inside.end());
       rank = select_magnitude(inside, k - counts.up_to_lo);
       rank.below += counts.up_to_lo;
     } else if (k < counts.up_to_lo && k >= counts.up_to_lo - counts.equal_lo) {
@@ -224,8 +285,8 @@ MagnitudeRank select_magnitude(const float* values, std::int64_t n, std::int64_t
 
 std::int64_t first_nan(const float* values, std::int64_t n) noexcept {
   // Blocks without a branch inside, which compilers turn into vector code.
-  for (std::int64_t begin = 0; begin < n; begin += kBlock) {
-    const std::int64_t end = std::min(begin + kBlock, n);
+  for (std::int64_t begin = 0; begin < n; begin += kBracketBlock) {
+    const std::int64_t end = std::min(begin + kBracketBlock, n);
     std::uint32_t largest = 0;
     for (std::int64_t i = begin; i < end; ++i) {
       largest = std::max(largest, magnitude(values[i]));

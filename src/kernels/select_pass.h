@@ -29,11 +29,23 @@ struct BracketCounts {
   }
 };
 
-/// Writes the magnitudes (without sign) inside the bracket to `out`, which has room for n
-/// values and does not alias `values`.
-BracketCounts bracket_pass(const float* values, std::int64_t n, const Bracket& bracket,
+/// What one call looks at: `streams` stretches of `n` values, `stride` values apart. Memory gives
+/// four streams at once a quarter more than one.
+struct BracketInput {
+  const float* values;
+  std::int64_t n;
+  std::int64_t stride = 0;
+  int streams = 1;  ///< 1 or kBracketStreams
+};
+inline constexpr int kBracketStreams = 4;
+/// n is at most this.
+inline constexpr std::int64_t kBracketBlock = 1024;
+
+/// Writes the magnitudes (without sign) inside the bracket to `out` in any order; it has room
+/// for streams * n values and does not alias the input.
+BracketCounts bracket_pass(const BracketInput& input, const Bracket& bracket,
                            float* out) noexcept;
-BracketCounts reference_bracket_pass(const float* values, std::int64_t n,
-                                     const Bracket& bracket, float* out) noexcept;
+BracketCounts reference_bracket_pass(const BracketInput& input, const Bracket& bracket,
+                                     float* out) noexcept;
 
 }  // namespace pith::kernels

@@ -23,12 +23,13 @@ MagnitudeRank reference_select_magnitude(const float* values, std::int64_t n,
   return rank;
 }
 
-BracketCounts reference_bracket_pass(const float* values, std::int64_t n,
-                                     const Bracket& bracket, float* out) noexcept {
+BracketCounts reference_bracket_pass(const BracketInput& input, const Bracket& bracket,
+                                     float* out) noexcept {
   BracketCounts counts;
-  for (std::int64_t i = 0; i < n; ++i) {
-    const auto v = static_cast<std::int32_t>(std::bit_cast<std::uint32_t>(values[i]) &
-                                             kMagnitudeMask);
+  for (std::int64_t i = 0; i < input.streams * input.n; ++i) {
+    const float value = input.values[i / input.n * input.stride + i % input.n];
+    const auto v =
+        static_cast<std::int32_t>(std::bit_cast<std::uint32_t>(value) & kMagnitudeMask);
     counts.up_to_lo += v <= bracket.lo ? 1 : 0;
     if (bracket.count_ends) {
       counts.equal_lo += v == bracket.lo ? 1 : 0;
