@@ -17,10 +17,32 @@ using DF = hn::ScalableTag<float>;
 using DI = hn::RebindToSigned<DF>;
 using VI = hn::Vec<DI>;
 
-// Vectors of a step: one mask byte per 8 values, whatever the length of a vector.
+// Values of a step: whole bytes of the mask, whatever the length of a vector.
 constexpr std::int64_t kStep = 32;
-// Counters are 32 bits wide; they are added up before they can overflow.
-constexpr std::int64_t kChunk = std::int64_t{1} << 24;
+// Counters are 32 bits wide; a chunk is far from where they could overflow.
+constexpr std::int64_t kChunk = std::int64_t{1} << 16;
+// Bytes ahead that are asked for.
+constexpr std::int64_t kAhead = 1024;
+constexpr std::int64_t kStreams = 4;
+
+// Calls body(i) for the steps i, i + kStep, ... of n values, in four streams: memory gives them a
+// quarter more than one. Returns where the rest, less than a step, begins.
+template <typename Body>
+HWY_INLINE std::int64_t for_steps(const float* values, std::int64_t n, const Body& body) {
+  const std::int64_t stride = n / kStreams / kStep * kStep;
+  for (std::int64_t i = 0; i < stride; i += kStep) {
+    for (std::int64_t stream = 0; stream < kStreams; ++stream) {
+      const std::int64_t at = stream * stride + i;
+      const auto* ahead = reinterpret_cast<const char*>(values + at) + kAhead;
+      __builtin_prefetch(ahead);
+      __builtin_prefetch(ahead + 64);
+      body(at);
+    }
+  }
+  std::int64_t i = kStreams * stride;
+  for (; i + kStep <= n; i += kStep) body(i);
+  return i;
+}
 
 HWY_INLINE VI magnitude(DI di, VI bits) {
   return hn::And(bits, hn::Set(di, static_cast<std::int32_t>(kMagnitudeMask)));
@@ -69,8 +91,7 @@ HWY_INLINE std::int64_t prune_chunk(float* HWY_RESTRICT values, std::int64_t n,
   const DI di;
   const VI vlimit = hn::Set(di, static_cast<std::int32_t>(limit));
   VI kept = hn::Zero(di);
-  std::int64_t i = 0;
-  for (; i + kStep <= n; i += kStep) {
+  const auto step = [&](std::int64_t i) HWY_ATTR {
     const auto keep_at = [&](std::size_t j) HWY_ATTR {
       float* at = values + i + j;
       const auto v = hn::LoadU(df, at);
@@ -84,7 +105,8 @@ HWY_INLINE std::int64_t prune_chunk(float* HWY_RESTRICT values, std::int64_t n,
     } else {
       for (std::size_t j = 0; j < kStep; j += hn::Lanes(di)) keep_at(j);
     }
-  }
+  };
+  std::int64_t i = for_steps(values, n, step);
   std::int64_t count = total(di, kept);
   for (; i < n; ++i) {
     const bool keep = (bits_of(values[i]) & kMagnitudeMask) > limit;
@@ -128,26 +150,23 @@ std::int64_t ApplyMask(float* HWY_RESTRICT values, std::int64_t n,
     // Lane i of a group of 8 or fewer tests its own bit of the byte.
     const VI lane_bit = hn::Shl(hn::Set(di, 1), hn::And(hn::Iota(di, 0), hn::Set(di, 7)));
     VI counts = hn::Zero(di);
-    std::int64_t i = 0;
-    if constexpr (kLanes <= 8) {
-      for (; i + 8 <= size; i += 8) {
-        for (std::int64_t part = 0; part < 8; part += kLanes) {
-          const VI byte = hn::Set(di, chunk_mask[i / 8] >> part);
-          const auto v = hn::LoadU(df, chunk + i + part);
-          const auto keep = hn::RebindMask(df, hn::TestBit(byte, lane_bit));
-          const auto out = hn::IfThenElseZero(keep, v);
-          hn::StoreU(out, df, chunk + i + part);
-          counts = add_nonzero(counts, out);
+    const auto step = [&](std::int64_t at) HWY_ATTR {
+      for (std::int64_t i = at; i < at + kStep; i += kLanes) {
+        hn::Mask<DF> keep;
+        if constexpr (kLanes <= 8) {
+          const VI byte = hn::Set(di, chunk_mask[i / 8] >> (i % 8));
+          keep = hn::RebindMask(df, hn::TestBit(byte, lane_bit));
+        } else {
+          std::uint8_t bytes[8] = {};
+          __builtin_memcpy(bytes, chunk_mask + i / 8, kLanes / 8);
+          keep = hn::LoadMaskBits(df, bytes);
         }
-      }
-    } else {
-      for (; i + kLanes <= size; i += kLanes) {
-        const auto keep = hn::LoadMaskBits(df, chunk_mask + i / 8);
         const auto out = hn::IfThenElseZero(keep, hn::LoadU(df, chunk + i));
         hn::StoreU(out, df, chunk + i);
         counts = add_nonzero(counts, out);
       }
-    }
+    };
+    std::int64_t i = for_steps(chunk, size, step);
     nonzero += total(di, counts);
     for (; i < size; ++i) {
       if ((chunk_mask[i / 8] >> (i % 8) & 1) == 0) chunk[i] = 0.0f;
@@ -169,12 +188,14 @@ HWY_INLINE std::int64_t count_relation(const float* values, std::int64_t n,
   for (std::int64_t begin = 0; begin < n; begin += kChunk) {
     const std::int64_t end = n - begin < kChunk ? n : begin + kChunk;
     VI counts = hn::Zero(di);
-    std::int64_t i = begin;
-    for (; i + lanes <= end; i += lanes) {
-      const VI m = magnitude(di, hn::BitCast(di, hn::LoadU(df, values + i)));
-      const auto hit = kEqual ? hn::Eq(m, wanted) : hn::Gt(m, wanted);
-      counts = hn::Sub(counts, hn::VecFromMask(di, hit));
-    }
+    const auto step = [&](std::int64_t at) HWY_ATTR {
+      for (std::int64_t j = at; j < at + kStep; j += lanes) {
+        const VI m = magnitude(di, hn::BitCast(di, hn::LoadU(df, values + begin + j)));
+        const auto hit = kEqual ? hn::Eq(m, wanted) : hn::Gt(m, wanted);
+        counts = hn::Sub(counts, hn::VecFromMask(di, hit));
+      }
+    };
+    std::int64_t i = begin + for_steps(values + begin, end - begin, step);
     count += total(di, counts);
     for (; i < end; ++i) {
       const std::uint32_t m = bits_of(values[i]) & kMagnitudeMask;
@@ -201,13 +222,15 @@ std::int64_t LimitMagnitude(float* values, std::int64_t n, float limit) {
   for (std::int64_t begin = 0; begin < n; begin += kChunk) {
     const std::int64_t end = n - begin < kChunk ? n : begin + kChunk;
     VI counts = hn::Zero(di);
-    std::int64_t i = begin;
-    for (; i + lanes <= end; i += lanes) {
-      const auto v = hn::LoadU(df, values + i);
-      const auto large = hn::Gt(hn::Abs(v), vlimit);
-      counts = hn::Sub(counts, hn::VecFromMask(di, hn::RebindMask(di, large)));
-      hn::StoreU(hn::IfThenElse(large, hn::CopySign(vlimit, v), v), df, values + i);
-    }
+    const auto step = [&](std::int64_t at) HWY_ATTR {
+      for (std::int64_t j = begin + at; j < begin + at + kStep; j += lanes) {
+        const auto v = hn::LoadU(df, values + j);
+        const auto large = hn::Gt(hn::Abs(v), vlimit);
+        counts = hn::Sub(counts, hn::VecFromMask(di, hn::RebindMask(di, large)));
+        hn::StoreU(hn::IfThenElse(large, hn::CopySign(vlimit, v), v), df, values + j);
+      }
+    };
+    std::int64_t i = begin + for_steps(values + begin, end - begin, step);
     limited += total(di, counts);
     for (; i < end; ++i) {
       const float magnitude_i = __builtin_fabsf(values[i]);

@@ -14,7 +14,7 @@ namespace {
 // Where ties are cut by index, the ties of each piece must be counted before any piece
 // knows its own share. That is done for as much as the last cache holds, so that the
 // values come from memory once.
-constexpr std::int64_t kRound = std::int64_t{1} << 20;
+constexpr std::int64_t kRound = std::int64_t{1} << 18;
 constexpr std::int64_t kPiece = std::int64_t{1} << 16;
 constexpr std::int64_t kScores = 2048;  // made at once, on the stack
 
