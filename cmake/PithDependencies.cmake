@@ -10,7 +10,9 @@ if(NOT PITH_KERNELS_ONLY)
   find_package(ZLIB REQUIRED)
   find_package(PkgConfig REQUIRED)
   pkg_check_modules(xxhash REQUIRED IMPORTED_TARGET libxxhash)
-  list(APPEND PITH_PRIVATE_LIBRARIES nlohmann_json::nlohmann_json ZLIB::ZLIB PkgConfig::xxhash)
+  pkg_check_modules(re2 REQUIRED IMPORTED_TARGET re2)
+  list(APPEND PITH_PRIVATE_LIBRARIES nlohmann_json::nlohmann_json ZLIB::ZLIB PkgConfig::xxhash
+       PkgConfig::re2)
 endif()
 
 if(PITH_BUILD_TESTS)

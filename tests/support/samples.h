@@ -8,6 +8,7 @@
 #pragma once
 
 #include <filesystem>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -18,9 +19,12 @@ namespace pith::testing {
 /// The folder of samples; empty if there is none.
 std::filesystem::path samples_folder();
 
-/// Reads every tensor of a file: rows as f32 in pieces of several sizes, and bytes. The
-/// first error, or ok.
-Status read_everything(const std::filesystem::path& path);
+/// Checkpoint::open, or what takes its place.
+using Opener = Result<std::unique_ptr<Checkpoint>> (*)(const std::filesystem::path&);
+
+/// Reads every tensor of a file: rows as f32 in pieces of several sizes, and bytes, if it
+/// has any of its own. The first error, or ok.
+Status read_everything(const std::filesystem::path& path, Opener open = Checkpoint::open);
 
 /// All values of a tensor; adds a failure to the test if they cannot be read.
 std::vector<float> read_values(const Checkpoint& checkpoint, std::size_t tensor);
@@ -30,6 +34,6 @@ std::string crc_of(const std::vector<float>& values);
 
 /// Expects every file of a folder of samples to be read, or refused by one line that
 /// begins with its name. Skips the test if there are no samples.
-void check_samples(const std::string& folder);
+void check_samples(const std::string& folder, Opener open = Checkpoint::open);
 
 }  // namespace pith::testing
