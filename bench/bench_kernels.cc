@@ -1,12 +1,16 @@
 // Every operation as a share of what memory can do; see README.md.
 //
-//   bench_kernels [--markdown=FILE] [--benchmark_filter=REGEX] ...
+//   bench_kernels [--only=TEXT] [--markdown=FILE] [--benchmark_repetitions=10]
 //
-// Limits and operations are measured in one run, their repetitions in random order, so
-// that a slow moment of the machine does not fall on one of them alone.
+// --only: operations whose name has TEXT in it, and their limits.
+//
+// First all variants of the limits run a few times; then the best two of each and the
+// operations run together, their repetitions in random order, so that a slow moment of
+// the machine does not fall on one of them alone. Only the second phase counts.
 #include <benchmark/benchmark.h>
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
 #include <fstream>
 #include <functional>
@@ -22,41 +26,99 @@
 namespace pith::bench {
 namespace {
 
-void add(const std::string& what, Tensors& tensors, std::function<void()> run) {
-  for (const int threads : {1, 2}) {
-    benchmark::RegisterBenchmark(
-        benchmark_name(what, threads).c_str(),
-        [&tensors, run, threads](benchmark::State& state) {
-          const ThreadLimit limit(threads);
-          // Wakes the threads.
-          move({Traffic::kRead, 4, true, false}, tensors.in(), nullptr, kCount / 16);
-          for ([[maybe_unused]] auto _ : state) {
-            const auto start = std::chrono::steady_clock::now();
-            run();
-            const std::chrono::duration<double> time =
-                std::chrono::steady_clock::now() - start;
-            state.SetIterationTime(time.count());
-          }
-        })
-        ->Iterations(1)
-        ->UseManualTime();
+constexpr int kThreads[] = {1, 2};
+
+benchmark::internal::Benchmark* add(const std::string& what, int threads,
+                                    Tensors& tensors, const std::function<void()>& run) {
+  return benchmark::RegisterBenchmark(
+             benchmark_name(what, threads).c_str(),
+             [&tensors, run, threads](benchmark::State& state) {
+               const ThreadLimit limit(threads);
+               // Wakes the threads.
+               move({Traffic::kRead, 4, true, false}, tensors.in(), nullptr, kCount / 16);
+               for ([[maybe_unused]] auto _ : state) {
+                 const auto start = std::chrono::steady_clock::now();
+                 run();
+                 const std::chrono::duration<double> time =
+                     std::chrono::steady_clock::now() - start;
+                 state.SetIterationTime(time.count());
+               }
+             })
+      ->Iterations(1)
+      ->UseManualTime();
+}
+
+benchmark::internal::Benchmark* add(const Variant& variant, int threads,
+                                    Tensors& tensors) {
+  return add(variant.name(), threads, tensors,
+             [&tensors, variant] { move(variant, tensors.in(), tensors.out(), kCount); });
+}
+
+bool is_needed(Traffic traffic, const std::vector<Operation>& operations) {
+  return std::any_of(operations.begin(), operations.end(), [&](const Operation& o) {
+    return std::find(o.passes.begin(), o.passes.end(), traffic) != o.passes.end();
+  });
+}
+
+// The two fastest variants of a kind of traffic.
+std::vector<Variant> best_variants(const BestReporter& best, Traffic traffic,
+                                   int threads) {
+  std::vector<Variant> sorted;
+  for (const Variant& variant : variants()) {
+    if (variant.traffic == traffic) sorted.push_back(variant);
   }
+  std::sort(sorted.begin(), sorted.end(), [&](const Variant& a, const Variant& b) {
+    return best.speed(benchmark_name(a.name(), threads)) >
+           best.speed(benchmark_name(b.name(), threads));
+  });
+  sorted.resize(2);
+  return sorted;
+}
+
+BestReporter measure(Tensors& tensors, const std::vector<Operation>& operations) {
+  for (const Variant& variant : variants()) {
+    if (!is_needed(variant.traffic, operations)) continue;
+    for (const int threads : kThreads) add(variant, threads, tensors)->Repetitions(3);
+  }
+  BestReporter first;
+  benchmark::RunSpecifiedBenchmarks(&first);
+
+  benchmark::ClearRegisteredBenchmarks();
+  for (const int threads : kThreads) {
+    for (int i = 0; i < kTrafficCount; ++i) {
+      const auto traffic = static_cast<Traffic>(i);
+      if (!is_needed(traffic, operations)) continue;
+      for (const Variant& variant : best_variants(first, traffic, threads)) {
+        add(variant, threads, tensors);
+      }
+    }
+    for (const Operation& operation : operations) {
+      add(operation.name, threads, tensors, operation.run);
+    }
+  }
+  BestReporter second;
+  benchmark::RunSpecifiedBenchmarks(&second);
+  return second;
+}
+
+// Takes the value of `name` out of the arguments.
+std::string take(std::vector<std::string>& arguments, std::string_view name) {
+  for (auto it = arguments.begin(); it != arguments.end(); ++it) {
+    if (it->rfind(name, 0) != 0) continue;
+    std::string value = it->substr(name.size());
+    arguments.erase(it);
+    return value;
+  }
+  return {};
 }
 
 int run(int argc, char** argv) {
-  std::string markdown_path;
   std::vector<std::string> arguments = {argv[0],
                                         "--benchmark_enable_random_interleaving=true",
                                         "--benchmark_repetitions=10"};
-  for (int i = 1; i < argc; ++i) {
-    const std::string_view argument = argv[i];
-    constexpr std::string_view kMarkdown = "--markdown=";
-    if (argument.rfind(kMarkdown, 0) == 0) {
-      markdown_path = argument.substr(kMarkdown.size());
-    } else {
-      arguments.emplace_back(argument);
-    }
-  }
+  arguments.insert(arguments.end(), argv + 1, argv + argc);
+  const std::string only = take(arguments, "--only=");
+  const std::string path = take(arguments, "--markdown=");
   std::vector<char*> pointers;
   for (std::string& argument : arguments) pointers.push_back(argument.data());
   int count = static_cast<int>(pointers.size());
@@ -64,24 +126,22 @@ int run(int argc, char** argv) {
   if (benchmark::ReportUnrecognizedArguments(count, pointers.data())) return 2;
 
   Tensors tensors;
-  for (const Variant& variant : variants()) {
-    add(variant.name(), tensors,
-        [&tensors, variant] { move(variant, tensors.in(), tensors.out(), kCount); });
+  std::vector<Operation> operations = tensors.operations();
+  std::erase_if(operations, [&](const Operation& operation) {
+    return operation.name.find(only) == std::string::npos;
+  });
+  if (operations.empty()) {
+    fmt::print(stderr, "bench_kernels: --only={}: no operation has this in its name\n",
+               only);
+    return 2;
   }
-  const std::vector<Operation> operations = tensors.operations();
-  for (const Operation& operation : operations) {
-    add(operation.name, tensors, operation.run);
-  }
-
-  BestReporter best;
-  benchmark::RunSpecifiedBenchmarks(&best);
-  const std::string table = markdown(best, operations);
+  const std::string table = markdown(measure(tensors, operations), operations);
   fmt::print("\n{}", table);
-  if (!markdown_path.empty()) {
-    std::ofstream file(markdown_path);
+  if (!path.empty()) {
+    std::ofstream file(path);
     file << table;
     if (!file.flush()) {
-      fmt::print(stderr, "bench_kernels: {}: cannot be written\n", markdown_path);
+      fmt::print(stderr, "bench_kernels: {}: cannot be written\n", path);
       return 1;
     }
   }

@@ -35,6 +35,7 @@ inline thread_local std::uint64_t g_sink;  // so that no read is left out
 
 HWY_BEFORE_NAMESPACE();
 namespace pith::bench::HWY_NAMESPACE {
+namespace {
 namespace hn = hwy::HWY_NAMESPACE;
 
 constexpr std::int64_t kLine = 64;
@@ -121,6 +122,8 @@ void MoveAs(const Variant& v, const std::uint8_t* in, std::uint8_t* out,
   if (v.streams == 4) MoveBy<kOf.read, kOf.write, 4>(v, in, out, units);
   if (v.streams == 8) MoveBy<kOf.read, kOf.write, 8>(v, in, out, units);
 }
+
+}  // namespace
 
 void MoveImpl(const Variant& v, const std::uint8_t* in, std::uint8_t* out,
               std::int64_t units) {

@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <span>
 
+#include "pith/prune/mask.h"
 #include "pith/quantize/convert.h"
 #include "pith/tensor/buffer.h"
 #include "pith/tensor/view.h"
@@ -16,13 +17,16 @@
 namespace pith::bench {
 namespace {
 
-// An operation that fails is not measured.
+// A benchmark that fails tells nothing.
+void expect(const Status& status) {
+  if (status.ok()) return;
+  fmt::print(stderr, "bench: {}\n", status.message());
+  std::exit(1);
+}
+
 template <typename T>
 T expect(Result<T> result) {
-  if (!result) {
-    fmt::print(stderr, "bench: {}\n", result.error().message());
-    std::exit(1);
-  }
+  expect(result.status());
   return *std::move(result);
 }
 
@@ -96,6 +100,13 @@ struct Tensors::Impl {
       kernels::select_magnitude(values.as<float>().data(), kCount, k);
     };
   }
+
+  std::function<void()> apply_half_mask() {
+    BitMask mask(shape);
+    std::uint64_t state = 0;
+    for (std::byte& byte : mask.bytes()) byte = static_cast<std::byte>(mixed(++state));
+    return [this, mask] { expect(apply_mask(out.as<float>(), mask)); };
+  }
 };
 
 Tensors::Tensors() : impl_(new Impl) {}
@@ -118,6 +129,7 @@ std::vector<Operation> Tensors::operations() {
       {"median magnitude, constant", {kRead}, 0, 6, t.select(t.constant, 0.5)},
       {"median magnitude, sorted", {kRead}, 0, 6, t.select(t.sorted, 0.5)},
       {"median magnitude, half zero", {kRead}, 0, 6, t.select(t.half_zero, 0.5)},
+      {"apply mask", {kUpdate}, 0.70, 0, t.apply_half_mask()},
   };
 }
 

@@ -116,6 +116,7 @@ std::string markdown(const BestReporter& best, const std::vector<Operation>& ope
   for (int i = 0; i < kTrafficCount; ++i) {
     const auto traffic = static_cast<Traffic>(i);
     const Limit two = limit_of(best, traffic, 2);
+    if (two.speed == 0) continue;  // not needed by any operation
     text += fmt::format("| {} | {:.1f} | {:.1f} | {} |\n", to_string(traffic),
                         limit_of(best, traffic, 1).speed, two.speed, two.how);
   }

@@ -11,6 +11,7 @@
 
 HWY_BEFORE_NAMESPACE();
 namespace pith::kernels::HWY_NAMESPACE {
+namespace {
 namespace hn = hwy::HWY_NAMESPACE;
 
 // One step converts four vectors of f32, so that a step writes whole vectors of 8-bit
@@ -56,13 +57,18 @@ struct F8E5M2 {
   static constexpr std::uint32_t kOverflow = overflow_bits(DType::kF8E5M2);
 };
 
-// Code of each value, without regard to NaN; `beyond` where it overflows.
+// The sign bit of each value, where a code of that width has it.
 template <class Format>
-HWY_INLINE VU Encode(VF v, std::uint32_t beyond) {
+HWY_INLINE VU Sign(VF v) {
+  return hn::ShiftLeft<Format::kWidth - 1>(hn::ShiftRight<31>(hn::BitCast(kDU, v)));
+}
+
+// Code of each value, of those that do not overflow.
+template <class Format>
+HWY_INLINE VU EncodeFitting(VF v) {
   constexpr int kDrop = 23 - Format::kMantissa;
   const VU bits = hn::BitCast(kDU, v);
   const VU magnitude = hn::And(bits, hn::Set(kDU, 0x7fffffffu));
-  const VU sign = hn::ShiftLeft<Format::kWidth - 1>(hn::ShiftRight<31>(bits));
   // Normal results: half of the last place, less one if that is even, carries into it.
   const VU odd = hn::And(hn::ShiftRight<kDrop>(magnitude), hn::Set(kDU, 1u));
   const VU carried =
@@ -77,26 +83,31 @@ HWY_INLINE VU Encode(VF v, std::uint32_t beyond) {
   const VF shifted =
       hn::Add(hn::BitCast(kDF, magnitude), hn::BitCast(kDF, hn::Set(kDU, kPower)));
   const VU subnormal = hn::Sub(hn::BitCast(kDU, shifted), hn::Set(kDU, kPower));
-  const VI as_signed = hn::BitCast(kDI, magnitude);
-  const auto is_subnormal =
-      hn::Lt(as_signed, hn::Set(kDI, std::int32_t{128 - Format::kBias} << 23));
-  const auto overflows =
-      hn::Gt(as_signed, hn::Set(kDI, std::int32_t{Format::kOverflow} - 1));
-  VU code = hn::IfThenElse(hn::RebindMask(kDU, is_subnormal), subnormal, normal);
-  code = hn::IfThenElse(hn::RebindMask(kDU, overflows), hn::Set(kDU, beyond), code);
-  return hn::Or(sign, code);
+  const auto is_subnormal = hn::Lt(hn::BitCast(kDI, magnitude),
+                                   hn::Set(kDI, std::int32_t{128 - Format::kBias} << 23));
+  return hn::Or(Sign<Format>(v),
+                hn::IfThenElse(hn::RebindMask(kDU, is_subnormal), subnormal, normal));
 }
 
 HWY_INLINE auto IsNan(VF v) {
   return hn::RebindMask(kDU, hn::Gt(Magnitude(v), hn::Set(kDI, kInfinity)));
 }
 
+// Code of each value; `beyond` where it overflows, `nan` where it is one.
+template <class Format>
+HWY_INLINE VU Encode(VF v, std::uint32_t beyond, VU nan) {
+  const VI magnitude = Magnitude(v);
+  const auto overflows =
+      hn::Gt(magnitude, hn::Set(kDI, std::int32_t{Format::kOverflow} - 1));
+  const VU special = hn::IfThenElse(IsNan(v), nan, hn::Set(kDU, beyond));
+  return hn::IfThenElse(hn::RebindMask(kDU, overflows), hn::Or(Sign<Format>(v), special),
+                        EncodeFitting<Format>(v));
+}
+
 HWY_INLINE VU EncodeF16(VF v) {
-  const VU bits = hn::BitCast(kDU, v);
-  const VU nan =
-      hn::Or(hn::And(hn::ShiftRight<13>(bits), hn::Set(kDU, 0x3ffu)),
-             hn::Or(hn::Set(kDU, 0x7e00u), hn::ShiftLeft<15>(hn::ShiftRight<31>(bits))));
-  return hn::IfThenElse(IsNan(v), nan, Encode<F16>(v, 0x7c00));
+  const VU payload =
+      hn::And(hn::ShiftRight<13>(hn::BitCast(kDU, v)), hn::Set(kDU, 0x3ffu));
+  return Encode<F16>(v, 0x7c00, hn::Or(payload, hn::Set(kDU, 0x7e00u)));
 }
 
 // The upper half of what this returns is the code of a value that is no NaN.
@@ -110,13 +121,6 @@ HWY_INLINE VU RoundToUpperHalf(VF v) {
 HWY_INLINE VU RoundOrQuiet(VF v) {
   const VU quiet = hn::Or(hn::BitCast(kDU, v), hn::Set(kDU, 0x400000u));
   return hn::IfThenElse(IsNan(v), quiet, RoundToUpperHalf(v));
-}
-
-template <class Format>
-HWY_INLINE VU EncodeF8(VF v, std::uint32_t beyond) {
-  const VU sign = hn::ShiftLeft<7>(hn::ShiftRight<31>(hn::BitCast(kDU, v)));
-  return hn::IfThenElse(IsNan(v), hn::Or(sign, hn::Set(kDU, 0x7fu)),
-                        Encode<Format>(v, beyond));
 }
 
 // Values of codes, without regard to infinity and NaN.
@@ -359,12 +363,21 @@ struct ToF8 {
     const VF b = LoadF32(in, 1);
     const VF c = LoadF32(in, 2);
     const VF d = LoadF32(in, 3);
-    largest = hn::Max(largest, hn::Max(hn::Max(Magnitude(a), Magnitude(b)),
-                                       hn::Max(Magnitude(c), Magnitude(d))));
-    Put<kStream>(Narrow8(EncodeF8<Format>(a, beyond), EncodeF8<Format>(b, beyond),
-                         EncodeF8<Format>(c, beyond), EncodeF8<Format>(d, beyond)),
-                 D8(), out);
-    return largest;
+    const VI magnitude =
+        hn::Max(hn::Max(Magnitude(a), Magnitude(b)), hn::Max(Magnitude(c), Magnitude(d)));
+    const VI limit = hn::Set(kDI, std::int32_t{Format::kOverflow} - 1);
+    if (HWY_LIKELY(hn::AllFalse(kDI, hn::Gt(magnitude, limit)))) {
+      Put<kStream>(Narrow8(EncodeFitting<Format>(a), EncodeFitting<Format>(b),
+                           EncodeFitting<Format>(c), EncodeFitting<Format>(d)),
+                   D8(), out);
+    } else {
+      const VU nan = hn::Set(kDU, 0x7fu);
+      Put<kStream>(
+          Narrow8(Encode<Format>(a, beyond, nan), Encode<Format>(b, beyond, nan),
+                  Encode<Format>(c, beyond, nan), Encode<Format>(d, beyond, nan)),
+          D8(), out);
+    }
+    return hn::Max(largest, magnitude);
   }
 };
 
@@ -384,9 +397,11 @@ HWY_NOINLINE VI Rest(const Step& step, const std::uint8_t* in, std::uint8_t* out
 
 // A core reads faster from several places at once: 4 streams, a little over 16 KiB apart
 // (no power of two, which would make them compete for the same places in the caches),
-// each visited for a whole line of output.
+// each visited for a whole line of output, and fetched ahead because the work between
+// two loads fills the processor's window: f32 to bf16 18 -> 21 GB/s with one thread.
 constexpr std::size_t kStreams = 4;
 constexpr std::size_t kApartBytes = 16640;
+constexpr std::size_t kAheadBytes = 512;
 
 template <bool kStream, class Step>
 VI Steps(const Step& step, const std::uint8_t* in, std::uint8_t* out, std::size_t steps,
@@ -400,6 +415,9 @@ VI Steps(const Step& step, const std::uint8_t* in, std::uint8_t* out, std::size_
     for (std::size_t at = done; at < done + apart; at += visit) {
       for (std::size_t s = 0; s < kStreams; ++s) {
         for (std::size_t i = at + s * apart; i < at + s * apart + visit; ++i) {
+          for (std::size_t line = 0; line < in_step; line += kLineBytes) {
+            hwy::Prefetch(in + i * in_step + line + kAheadBytes);
+          }
           largest =
               step.template run<kStream>(in + i * in_step, out + i * out_step, largest);
         }
@@ -446,6 +464,8 @@ std::uint32_t Run(const Step& step, const void* from, void* to, std::int64_t tot
   }
   return static_cast<std::uint32_t>(hn::GetLane(hn::MaxOfLanes(kDI, largest)));
 }
+
+}  // namespace
 
 std::uint32_t ToF32Impl(const ToF32& args) {
   const auto run = [&](const auto& step) HWY_ATTR {
