@@ -9,6 +9,8 @@
 
 #include "pith/prune/mask.h"
 #include "pith/quantize/convert.h"
+#include "pith/quantize/quantize.h"
+#include "pith/quantize/scheme.h"
 #include "pith/tensor/buffer.h"
 #include "pith/tensor/view.h"
 #include "src/base/parallel.h"
@@ -56,13 +58,23 @@ Buffer filled(Value value) {
   return buffer;
 }
 
+// Codes and scales of a tensor.
+struct Coded {
+  Buffer codes;
+  Buffer scales;
+
+  Coded(const Scheme& scheme, const Shape& shape)
+      : codes(scheme.code_bytes(shape)), scales(scheme.scale_bytes(shape)) {}
+};
+
 }  // namespace
 
 struct Tensors::Impl {
   Shape shape = expect(Shape::make({kRows, kCols}));
   Buffer weights = filled(normal);
   Buffer out = filled(normal);
-  Buffer half{kCount * 2};
+  Buffer half{kCount * 2};          // the weights in f16
+  Buffer group_scales{kCount / 8};  // of the smallest groups
   Buffer ties = filled([](std::int64_t i) { return std::round(normal(i) * 8) / 8; });
   Buffer constant = filled([](std::int64_t) { return 0.5f; });
   Buffer sorted = filled([](std::int64_t i) { return static_cast<float>(i) * 0x1p-26f; });
@@ -93,6 +105,38 @@ struct Tensors::Impl {
     };
   }
 
+  void encode(const Scheme& scheme, const CodeSpans& to) {
+    const TensorView weight = view(DType::kF32, weights);
+    Quantizer quantizer = expect(Quantizer::make(scheme, shape));
+    while (quantizer.needs_scan()) {
+      expect(quantizer.scan(weight, 0));
+      expect(quantizer.end_scan());
+    }
+    expect(quantizer.encode(weight, 0, to));
+  }
+
+  std::function<void()> quantize_to(const Scheme& scheme) {
+    return [this, scheme] {
+      const auto codes = static_cast<std::size_t>(scheme.code_bytes(shape));
+      const auto scales = static_cast<std::size_t>(scheme.scale_bytes(shape));
+      encode(scheme, {out.bytes().first(codes), group_scales.bytes().first(scales)});
+    };
+  }
+
+  std::function<void()> dequantize_from(const Scheme& scheme) {
+    auto coded = std::make_shared<Coded>(scheme, shape);
+    encode(scheme, {coded->codes.bytes(), coded->scales.bytes()});
+    return [this, scheme, coded] {
+      expect(dequantize_part(scheme, shape, 0,
+                             {coded->codes.bytes(), coded->scales.bytes()},
+                             out.as<float>()));
+    };
+  }
+
+  std::function<void()> scale_by(ScaleRule rule) {
+    return [this, rule] { expect(compute_scale(weights.as<float>(), 127, rule, 0.99)); };
+  }
+
   std::function<void()> select(const Buffer& values, double quantile) {
     return [&values, quantile] {
       const auto k =
@@ -119,6 +163,44 @@ std::vector<Operation> Tensors::operations() {
   using enum Traffic;
   Impl& t = *impl_;
   return {
+      {"absmax", {kRead}, 0, 0, t.scale_by(ScaleRule::kAbsmax)},
+      {"int8 tensor",
+       {kRead, kRead4Write1},
+       0.72,
+       0,
+       t.quantize_to(Scheme::int8_tensor())},
+      {"int8 row", {kRead4Write1}, 0.70, 0, t.quantize_to(Scheme::int8_rows())},
+      {"int8 block 32", {kRead4Write1}, 0.75, 0, t.quantize_to(Scheme::int8_blocks(32))},
+      {"int8 block 64", {kRead4Write1}, 0.75, 0, t.quantize_to(Scheme::int8_blocks(64))},
+      {"int8 flat block 64",
+       {kRead4Write1},
+       0.75,
+       0,
+       t.quantize_to(Scheme::int8_flat_blocks(64))},
+      {"int4 block 32",
+       {kRead4WriteHalf},
+       0.70,
+       0,
+       t.quantize_to(Scheme::int4_blocks(32))},
+      {"Q8_0", {kRead4Write1}, 0.75, 0, t.quantize_to(Scheme::q8_0())},
+      {"Q4_0", {kRead4WriteHalf}, 0.70, 0, t.quantize_to(Scheme::q4_0())},
+      {"dequantize int8 row",
+       {kRead1Write4},
+       0.90,
+       0,
+       t.dequantize_from(Scheme::int8_rows())},
+      {"dequantize int8 block 64",
+       {kRead1Write4},
+       0.90,
+       0,
+       t.dequantize_from(Scheme::int8_blocks(64))},
+      {"dequantize int4 block 32",
+       {kReadHalfWrite4},
+       0.90,
+       0,
+       t.dequantize_from(Scheme::int4_blocks(32))},
+      {"dequantize Q8_0", {kRead1Write4}, 0.90, 0, t.dequantize_from(Scheme::q8_0())},
+      {"dequantize Q4_0", {kReadHalfWrite4}, 0.90, 0, t.dequantize_from(Scheme::q4_0())},
       {"f32 to f16", {kRead4Write2}, 0.80, 0, t.convert_to(DType::kF16)},
       {"f32 to bf16", {kRead4Write2}, 0.80, 0, t.convert_to(DType::kBF16)},
       {"f32 to f8e4m3", {kRead4Write1}, 0, 0, t.convert_to(DType::kF8E4M3)},
@@ -129,6 +211,7 @@ std::vector<Operation> Tensors::operations() {
       {"median magnitude, constant", {kRead}, 0, 6, t.select(t.constant, 0.5)},
       {"median magnitude, sorted", {kRead}, 0, 6, t.select(t.sorted, 0.5)},
       {"median magnitude, half zero", {kRead}, 0, 6, t.select(t.half_zero, 0.5)},
+      {"percentile scale", {kRead}, 0, 12, t.scale_by(ScaleRule::kPercentile)},
       {"apply mask", {kUpdate}, 0.70, 0, t.apply_half_mask()},
   };
 }
