@@ -101,8 +101,7 @@ int main(int argc, char** argv) {
   try {
     return main_with_exceptions(argc, argv);
   } catch (const std::bad_alloc&) {
-    print_line(
-        "pith: out of memory; a smaller --max-memory or fewer --threads may help\n");
+    print_out_of_memory();
     return kExitResources;
   } catch (const std::exception& error) {
     print_message(fmt::format("internal error: {}", error.what()));

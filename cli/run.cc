@@ -7,6 +7,8 @@
 #include <atomic>
 #include <cerrno>
 #include <cstdlib>
+#include <exception>
+#include <new>
 #include <system_error>
 
 #include "cli/terminal.h"
@@ -28,7 +30,7 @@ void on_signal(int number) {
   ::raise(number);
 }
 
-int write_all(int fd, std::string_view text) {
+int write_all(int fd, std::string_view text) noexcept {
   while (!text.empty()) {
     const ssize_t written = ::write(fd, text.data(), text.size());
     if (written < 0 && errno == EINTR) continue;
@@ -36,6 +38,26 @@ int write_all(int fd, std::string_view text) {
     text.remove_prefix(static_cast<std::size_t>(written));
   }
   return 0;
+}
+
+// Memory may run out where no exception can pass: before main, or in the destructor of a
+// library. That is an error like any other, not a crash.
+[[noreturn]] void on_terminate() {
+  try {
+    if (const std::exception_ptr error = std::current_exception()) {
+      std::rethrow_exception(error);
+    }
+  } catch (const std::bad_alloc&) {
+    print_out_of_memory();
+    ::_exit(kExitResources);
+  } catch (...) {
+  }
+  std::abort();
+}
+
+// Before the constructors of all other objects.
+__attribute__((constructor(101))) void install_terminate_handler() {
+  std::set_terminate(on_terminate);
 }
 
 }  // namespace
@@ -82,12 +104,15 @@ const CancelToken& stop_token() { return stop; }
 
 int stop_signal() { return first_signal; }
 
-void print_line(std::string_view line) noexcept {
-  (void)write_all(STDERR_FILENO, line);  // nobody is left to tell if this fails
+void print_out_of_memory() noexcept {
+  (void)write_all(
+      STDERR_FILENO,
+      "pith: out of memory; a smaller --max-memory or fewer --threads may help\n");
 }
 
 void print_message(std::string_view message) {
-  print_line(fmt::format("pith: {}\n", escape_controls(message)));
+  // Nobody is left to tell if this fails.
+  (void)write_all(STDERR_FILENO, fmt::format("pith: {}\n", escape_controls(message)));
 }
 
 Status print_result(std::string_view text) {

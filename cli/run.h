@@ -33,8 +33,8 @@ const CancelToken& stop_token();
 /// The signal that stopped work, or 0.
 int stop_signal();
 
-/// Prints text on stderr as it is, without needing memory.
-void print_line(std::string_view line) noexcept;
+/// The line for that on stderr, which needs no memory.
+void print_out_of_memory() noexcept;
 
 /// One line on stderr, `pith: ...`, with control bytes escaped.
 void print_message(std::string_view message);

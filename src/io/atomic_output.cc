@@ -107,10 +107,10 @@ Status check_holds_no_input(const fs::path& path, const OutputRules& rules) {
   return {};
 }
 
-// True if losing this folder loses no more than a checkpoint.
-Status check_replaceable(const fs::path& path) {
+// The files of a folder whose loss loses no more than a checkpoint.
+Result<std::vector<std::string>> list_replaceable(const fs::path& path) {
   PITH_TRY(const InputFolder folder, InputFolder::open(path));
-  PITH_TRY(const std::vector<std::string> names, folder.entries());
+  PITH_TRY(std::vector<std::string> names, folder.entries());
   bool checkpoint = names.empty();
   for (const std::string& name : names) {
     struct stat status {};
@@ -121,7 +121,7 @@ Status check_replaceable(const fs::path& path) {
     }
     checkpoint = checkpoint || name.ends_with(".safetensors");
   }
-  if (checkpoint) return {};
+  if (checkpoint) return names;
   return Status::invalid_argument(
       fmt::format("{}: holds no safetensors file, so it is not replaced; name another "
                   "output",
@@ -201,7 +201,7 @@ Result<AtomicFolder> AtomicFolder::create(const fs::path& path,
           "{}: is no folder, but the output is one; name another", place.shown));
     }
     PITH_OK(check_holds_no_input(path, rules));
-    PITH_OK(check_replaceable(path));
+    PITH_TRY(out.old_files_, list_replaceable(path));
     out.replaces_ = true;
   }
   out.folder_ = std::move(place.folder);
@@ -222,6 +222,7 @@ Result<OutputFile> AtomicFolder::add_file(const std::string& name) {
     return Status::invalid_argument(
         fmt::format("{}: '{}' is not a plain file name", shown_, printable(name)));
   }
+  temporary_.add_file(name);
   Result<OutputFile> file =
       OutputFile::create(inner_.get(), name.c_str(), fmt::format("{}/{}", shown_, name));
   if (!file && file.error().code() == StatusCode::kAlreadyExists) {
@@ -259,7 +260,7 @@ Status AtomicFolder::publish(bool sync, const CancelToken* cancel) {
   if (replaces_) {
     // The temporary name is the old folder's now. It goes only after the exchange is on
     // the disk, and whatever is left of it is a leftover for the next run.
-    remove_folder(folder, from);
+    remove_folder(folder, from, old_files_);
     temporary_.release();
   }
   return synced;

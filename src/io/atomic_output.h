@@ -78,6 +78,7 @@ class AtomicFolder {
   std::string name_;
   std::string shown_;
   bool replaces_ = false;
+  std::vector<std::string> old_files_;  // in the folder that is replaced
 };
 
 }  // namespace pith

@@ -74,8 +74,9 @@ Status check_tensor(const TensorSpec& tensor) {
         tensor.shape.to_string(), tensor.shape.rank(), kMaxDims));
   }
   if (type_of(tensor.encoding) == nullptr) {
-    return Status::unsupported(fmt::format("{}: GGUF cannot hold {}",
-                                           shown_tensor(tensor), tensor.encoding.name));
+    return Status::unsupported(
+        fmt::format("{}: GGUF cannot hold {}; convert it to f32, f16 or bf16",
+                    shown_tensor(tensor), tensor.encoding.name));
   }
   return {};
 }

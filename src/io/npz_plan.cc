@@ -66,8 +66,9 @@ std::string_view descr_of(const Encoding& encoding) {
 Result<std::string> npy_header(const TensorSpec& tensor) {
   const std::string_view descr = descr_of(tensor.encoding);
   if (descr.empty()) {
-    return Status::unsupported(fmt::format("{}: npy cannot hold {}, but f32 or f16",
-                                           shown_tensor(tensor), tensor.encoding.name));
+    return Status::unsupported(
+        fmt::format("{}: npy cannot hold {}; convert it to f32 or f16",
+                    shown_tensor(tensor), tensor.encoding.name));
   }
   std::string shape;
   for (const std::int64_t extent : tensor.shape.extents()) {

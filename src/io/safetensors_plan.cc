@@ -30,7 +30,7 @@ constexpr std::array<std::string_view, 22> kNames = {
 Status check_tensor(const TensorSpec& tensor) {
   if (!tensor.encoding.dtype || *tensor.encoding.dtype == DType::kI4) {
     return Status::unsupported(
-        fmt::format("{}: safetensors cannot hold {}, but f32, f16 or bf16",
+        fmt::format("{}: safetensors cannot hold {}; convert it to f32, f16 or bf16",
                     shown_tensor(tensor), tensor.encoding.name));
   }
   if (tensor.name == "__metadata__") {

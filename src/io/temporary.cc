@@ -10,6 +10,7 @@
 #include <atomic>
 #include <cerrno>
 #include <memory>
+#include <new>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -61,7 +62,7 @@ void remove_if_dead(int folder, const char* name) {
   if (!S_ISREG(status.st_mode) && !S_ISDIR(status.st_mode)) return;
   if (::flock(fd, LOCK_EX | LOCK_NB) != 0) return;  // its owner lives
   if (S_ISDIR(status.st_mode)) {
-    remove_folder(folder, name);
+    remove_folder(folder, name, {});
   } else {
     ::unlinkat(folder, name, 0);
   }
@@ -69,20 +70,29 @@ void remove_if_dead(int folder, const char* name) {
 
 }  // namespace
 
-void remove_leftovers(int folder) {
-  for (const std::string& name : names_in(folder, is_temporary_name)) {
-    remove_if_dead(folder, name.c_str());
+void remove_leftovers(int folder) noexcept {
+  try {
+    for (const std::string& name : names_in(folder, is_temporary_name)) {
+      remove_if_dead(folder, name.c_str());
+    }
+  } catch (const std::bad_alloc&) {  // the next run has more memory
   }
 }
 
-void remove_folder(int folder, const char* name) {
+void remove_folder(int folder, const char* name,
+                   std::span<const std::string> files) noexcept {
   const Descriptor inner(
       ::openat(folder, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
   if (inner.valid()) {
+    for (const std::string& file : files) ::unlinkat(inner.get(), file.c_str(), 0);
+  }
+  if (::unlinkat(folder, name, AT_REMOVEDIR) == 0 || !inner.valid()) return;
+  try {
     for (const std::string& file :
          names_in(inner.get(), [](std::string_view) { return true; })) {
       ::unlinkat(inner.get(), file.c_str(), 0);
     }
+  } catch (const std::bad_alloc&) {
   }
   ::unlinkat(folder, name, AT_REMOVEDIR);
 }
@@ -90,7 +100,7 @@ void remove_folder(int folder, const char* name) {
 Temporary::~Temporary() {
   if (name_.empty()) return;
   if (is_folder_) {
-    remove_folder(folder_, name_.c_str());
+    remove_folder(folder_, name_.c_str(), files_);
   } else {
     ::unlinkat(folder_, name_.c_str(), 0);
   }
@@ -100,12 +110,14 @@ Temporary::Temporary(Temporary&& other) noexcept
     : folder_(other.folder_),
       name_(std::exchange(other.name_, {})),
       is_folder_(other.is_folder_),
+      files_(std::move(other.files_)),
       lock_(std::move(other.lock_)) {}
 
 Temporary& Temporary::operator=(Temporary&& other) noexcept {
   std::swap(folder_, other.folder_);
   std::swap(name_, other.name_);
   std::swap(is_folder_, other.is_folder_);
+  std::swap(files_, other.files_);
   std::swap(lock_, other.lock_);
   return *this;
 }

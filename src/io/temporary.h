@@ -7,7 +7,9 @@
 // there.
 #pragma once
 
+#include <span>
 #include <string>
+#include <vector>
 
 #include "pith/base/result.h"
 #include "src/io/file.h"
@@ -17,10 +19,12 @@ namespace pith {
 
 /// Removes the leftovers of killed runs from an open folder. Whatever cannot be removed
 /// stays.
-void remove_leftovers(int folder);
+void remove_leftovers(int folder) noexcept;
 
-/// Removes a folder of files by its name in an open folder, as far as possible.
-void remove_folder(int folder, const char* name);
+/// Removes a folder of files by its name in an open folder, as far as possible. No memory
+/// is needed if `files` are all that is in it.
+void remove_folder(int folder, const char* name,
+                   std::span<const std::string> files) noexcept;
 
 /// A temporary name in an open folder, locked; it is removed with the object unless
 /// release() was called.
@@ -39,6 +43,8 @@ class Temporary {
                                        Descriptor& descriptor);
 
   [[nodiscard]] const std::string& name() const { return name_; }
+  /// Tells of a file that is about to be made in a temporary folder.
+  void add_file(const std::string& file) { files_.push_back(file); }
   /// The name is no longer this object's: it was renamed.
   void release() { name_.clear(); }
 
@@ -46,6 +52,7 @@ class Temporary {
   int folder_ = -1;
   std::string name_;
   bool is_folder_ = false;
+  std::vector<std::string> files_;  // in the folder
   Descriptor lock_;  // the same open file as the one written: closing that one keeps it
 };
 

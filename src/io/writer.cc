@@ -322,7 +322,9 @@ Result<std::int64_t> stored_bytes(const CheckpointLayout& layout) {
 Result<std::unique_ptr<CheckpointWriter>> CheckpointWriter::create(
     const std::filesystem::path& path, const CheckpointLayout& layout,
     const WriteOptions& options) {
-  PITH_TRY(Plan plan, make_plan(layout));
+  Result<Plan> made = make_plan(layout);
+  if (!made) return made.error().with_context(printable(path.native(), 160));
+  Plan plan = *std::move(made);
   auto writer = std::make_unique<LayoutWriter>(layout, std::move(plan), options);
   PITH_OK(writer->open(path, options));
   return std::unique_ptr<CheckpointWriter>(std::move(writer));

@@ -1,0 +1,248 @@
+// The speed of files: `pith convert` against `cp`, `pith inspect --stats` against read().
+//
+//   bench_io [--pith PATH] [--folder FOLDER] [--mib N] [--rounds N]
+//
+// One run makes a checkpoint of N MiB of random f32 (2048 by default), which then lies in
+// the page cache, and measures in turn, best of all rounds:
+//
+//   read         pread() into buffers that are used again, 2 threads, best of three sizes
+//   stats        pith inspect --stats
+//   cp           cp FILE COPY
+//   convert      pith convert --dtype f16 --no-sync
+//   cp + sync    cp FILE COPY, then sync COPY
+//   convert sync pith convert --dtype f16
+//
+// Speeds are bytes of the input per second. Outputs are removed before every measurement,
+// and the disk is quiet when it begins.
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <spawn.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstdlib>
+#include <filesystem>
+#include <random>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "pith/io/writer.h"
+
+extern char** environ;
+
+namespace {
+
+namespace fs = std::filesystem;
+
+struct Settings {
+  std::string pith = "cli/pith";
+  fs::path folder = fs::temp_directory_path();
+  std::int64_t mib = 2048;
+  int rounds = 5;
+};
+
+[[noreturn]] void die(const std::string& what) {
+  fmt::print(stderr, "bench_io: {}\n", what);
+  std::exit(1);
+}
+
+void make_checkpoint(const fs::path& path, std::int64_t mib) {
+  constexpr std::int64_t kTensorMib = 64;
+  constexpr std::int64_t kCols = 4096;
+  const std::int64_t tensors = std::max<std::int64_t>(1, mib / kTensorMib);
+  const std::int64_t rows = (mib << 20) / tensors / kCols / 4;
+  // Random enough that no page is like another, cheap enough to make.
+  std::vector<float> block(1 << 20);
+  std::mt19937 random(1);
+  std::normal_distribution<float> normal(0, 0.02F);
+  for (float& value : block) value = normal(random);
+  pith::CheckpointLayout layout;
+  for (std::int64_t i = 0; i < tensors; ++i) {
+    layout.tensors.push_back(pith::TensorSpec::plain(fmt::format("layers.{}.weight", i),
+                                                     pith::DType::kF32,
+                                                     *pith::Shape::make({rows, kCols})));
+  }
+  auto writer = pith::CheckpointWriter::create(path, layout, {.overwrite = true});
+  if (!writer) die(writer.error().message());
+  const std::int64_t bytes = rows * kCols * 4;
+  for (std::int64_t i = 0; i < tensors; ++i) {
+    block[static_cast<std::size_t>(i)] += 1.0F;
+    for (std::int64_t at = 0; at < bytes;) {
+      const auto piece =
+          std::as_bytes(std::span(block))
+              .first(static_cast<std::size_t>(std::min<std::int64_t>(
+                  bytes - at, static_cast<std::int64_t>(block.size()) * 4)));
+      if (auto s = (*writer)->write(static_cast<std::size_t>(i), at, piece); !s.ok()) {
+        die(s.message());
+      }
+      at += static_cast<std::int64_t>(piece.size());
+    }
+  }
+  if (auto s = (*writer)->commit(); !s.ok()) die(s.message());
+}
+
+struct Measured {
+  double seconds = 0;
+  double resident_mib = 0;  // peak
+};
+
+Measured run_program(const std::vector<std::string>& arguments) {
+  std::vector<char*> argv;
+  for (const std::string& argument : arguments) {
+    argv.push_back(const_cast<char*>(argument.c_str()));
+  }
+  argv.push_back(nullptr);
+  posix_spawn_file_actions_t actions;
+  posix_spawn_file_actions_init(&actions);
+  posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, "/dev/null", O_WRONLY, 0);
+  const auto begin = std::chrono::steady_clock::now();
+  pid_t child = 0;
+  if (posix_spawnp(&child, argv[0], &actions, nullptr, argv.data(), environ) != 0) {
+    die("cannot start " + arguments[0]);
+  }
+  int status = 0;
+  rusage usage{};
+  if (::wait4(child, &status, 0, &usage) != child || status != 0) {
+    die(fmt::format("{} failed with status {}", arguments[0], status));
+  }
+  posix_spawn_file_actions_destroy(&actions);
+  const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begin;
+  return {seconds.count(), static_cast<double>(usage.ru_maxrss) / 1024};
+}
+
+Measured read_file(const fs::path& path, std::size_t buffer_bytes) {
+  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  const auto size = static_cast<std::uint64_t>(fs::file_size(path));
+  std::atomic<std::uint64_t> next{0};
+  const auto begin = std::chrono::steady_clock::now();
+  {
+    std::vector<std::jthread> threads;
+    for (int t = 0; t < 2; ++t) {
+      threads.emplace_back([&] {
+        std::vector<char> buffer(buffer_bytes);
+        for (std::uint64_t at = next += buffer_bytes; at - buffer_bytes < size;
+             at = next += buffer_bytes) {
+          if (::pread(fd, buffer.data(), buffer.size(),
+                      static_cast<off_t>(at - buffer_bytes)) < 0) {
+            die("cannot read");
+          }
+        }
+      });
+    }
+  }
+  const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begin;
+  ::close(fd);
+  return {seconds.count(), 0};
+}
+
+// One line of the table, over all rounds.
+struct Row {
+  std::string name;
+  std::vector<double> seconds;
+  double resident_mib = 0;
+
+  void add(const Measured& measured) {
+    seconds.push_back(measured.seconds);
+    resident_mib = std::max(resident_mib, measured.resident_mib);
+  }
+  [[nodiscard]] double best() const {
+    return *std::min_element(seconds.begin(), seconds.end());
+  }
+};
+
+void print_row(const Row& row, double bytes, const Row* peer, const char* goal) {
+  std::string all;
+  for (const double s : row.seconds) all += fmt::format(" {:.2f}", s);
+  std::string ratio;
+  if (peer != nullptr) {
+    // Each round against the same round: the machine's mood cancels out.
+    std::vector<double> ratios;
+    for (std::size_t i = 0; i < row.seconds.size(); ++i) {
+      ratios.push_back(peer->seconds[i] / row.seconds[i]);
+    }
+    std::sort(ratios.begin(), ratios.end());
+    ratio = fmt::format(
+        "{:.2f} of {} (best against best), {:.2f} median of rounds; goal {}",
+        peer->best() / row.best(), peer->name, ratios[ratios.size() / 2], goal);
+  }
+  fmt::print(
+      "{:<13} {:6.2f} GB/s  {}{}\n              seconds:{}\n", row.name,
+      bytes / row.best() / 1e9,
+      row.resident_mib > 0 ? fmt::format("{:.0f} MiB resident  ", row.resident_mib) : "",
+      ratio, all);
+}
+
+Settings parse(int argc, char** argv) {
+  Settings settings;
+  for (int i = 1; i + 1 < argc; i += 2) {
+    const std::string_view name = argv[i];
+    if (name == "--pith") settings.pith = argv[i + 1];
+    if (name == "--folder") settings.folder = argv[i + 1];
+    if (name == "--mib") settings.mib = std::atoll(argv[i + 1]);
+    if (name == "--rounds") settings.rounds = std::atoi(argv[i + 1]);
+  }
+  return settings;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const Settings settings = parse(argc, argv);
+  std::string folder_name = (settings.folder / "bench_io-XXXXXX").string();
+  if (::mkdtemp(folder_name.data()) == nullptr) die("cannot make " + folder_name);
+  const fs::path folder = folder_name;
+  const std::string in = folder / "in.safetensors";
+  const std::string copy = folder / "copy.safetensors";
+  const std::string out = folder / "out.safetensors";
+  make_checkpoint(in, settings.mib);
+  const auto bytes = static_cast<double>(fs::file_size(in));
+
+  Row read{"read", {}};
+  Row stats{"stats", {}};
+  Row cp{"cp", {}};
+  Row convert{"convert", {}};
+  Row cp_sync{"cp + sync", {}};
+  Row convert_sync{"convert sync", {}};
+  const auto fresh = [&] {
+    fs::remove(copy);
+    fs::remove(out);
+    ::sync();
+  };
+  read_file(in, 1 << 20);  // into the page cache
+  for (int round = 0; round < settings.rounds; ++round) {
+    Measured best{1e9, 0};
+    for (const std::size_t size : {256 << 10, 1 << 20, 4 << 20}) {
+      const Measured measured = read_file(in, size);
+      if (measured.seconds < best.seconds) best = measured;
+    }
+    read.add(best);
+    stats.add(run_program({settings.pith, "inspect", in, "--stats"}));
+    fresh();
+    cp.add(run_program({"cp", in, copy}));
+    fresh();
+    convert.add(run_program(
+        {settings.pith, "convert", in, "-o", out, "--dtype", "f16", "--no-sync"}));
+    fresh();
+    Measured both = run_program({"cp", in, copy});
+    both.seconds += run_program({"sync", copy}).seconds;
+    cp_sync.add(both);
+    fresh();
+    convert_sync.add(
+        run_program({settings.pith, "convert", in, "-o", out, "--dtype", "f16"}));
+  }
+  fs::remove_all(folder);
+
+  fmt::print("{} MiB of f32 in the page cache, {} rounds, {} processors\n", settings.mib,
+             settings.rounds, std::thread::hardware_concurrency());
+  print_row(read, bytes, nullptr, "");
+  print_row(stats, bytes, &read, ">= 0.7");
+  print_row(cp, bytes, nullptr, "");
+  print_row(convert, bytes, &cp, ">= 1.2");
+  print_row(cp_sync, bytes, nullptr, "");
+  print_row(convert_sync, bytes, &cp_sync, ">= 1.2");
+}
