@@ -75,7 +75,7 @@ TEST(Sparsity, OneFormulaAndNegativeZeroIsZero) {
   const Sparsity sparsity = count_sparsity(values);
   EXPECT_EQ(sparsity.nonzero, 2);
   EXPECT_EQ(sparsity.sparsity(), 0.5f);
-  EXPECT_EQ((Sparsity{3, 2}).sparsity(), 1.0f - 2.0f / 3.0f);
+  EXPECT_EQ((Sparsity{3, 2}).sparsity(), 1.0f / 3.0f);
   EXPECT_EQ(Sparsity().sparsity(), 0.0f);
   EXPECT_EQ(Sparsity().density(), 1.0f);
   EXPECT_EQ((Sparsity{std::int64_t{1} << 40, std::int64_t{1} << 38}).sparsity(), 0.75f);

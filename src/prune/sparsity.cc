@@ -9,11 +9,8 @@ namespace pith {
 
 float Sparsity::sparsity() const {
   if (total == 0) return 0.0f;
-  if (total <= std::int64_t{1} << 24) {
-    return 1.0f - static_cast<float>(nonzero) / static_cast<float>(total);
-  }
-  return static_cast<float>(1.0 -
-                            static_cast<double>(nonzero) / static_cast<double>(total));
+  return static_cast<float>(static_cast<double>(total - nonzero) /
+                            static_cast<double>(total));
 }
 
 Sparsity count_sparsity(std::span<const float> values) {

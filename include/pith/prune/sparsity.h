@@ -17,8 +17,7 @@ struct Sparsity {
   std::int64_t total = 0;
   std::int64_t nonzero = 0;
 
-  /// 1 - nonzero / total, in f32 while the counts fit one (up to 2^24), else in double
-  /// and rounded once; 0 where there are no elements.
+  /// Zeros / total in double, rounded once; 0 where there are no elements.
   [[nodiscard]] float sparsity() const;
   /// 1 - sparsity().
   [[nodiscard]] float density() const { return 1.0f - sparsity(); }
