@@ -1,0 +1,143 @@
+// A stage of compression: what it does to a tensor, and how the tensor is stored
+// afterwards.
+//
+//   auto half = pith::prune_stage({.sparsity = 0.5f});
+//   auto int8 = pith::quantize_stage(pith::Scheme::int8_rows());
+//
+// A stage of one's own says its name, checks its options and changes values in place:
+//
+//   class Round : public pith::Stage {
+//    public:
+//     std::string_view name() const override { return "round"; }
+//     pith::Status validate() const override { return {}; }
+//     pith::Status apply(const pith::TensorSpec&, std::span<float> v) const override {
+//       for (float& x : v) x = std::round(x);
+//       return {};
+//     }
+//   };
+//
+// Stages are immutable and thread-safe: tensors are worked on in parallel. Values are f32
+// between stages; a stage that quantizes leaves the values that its codes decode to, and
+// notes the codes in the Storage. So sizes come from one place, whatever the order of
+// stages, and an estimate is what a run gives.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "pith/base/result.h"
+#include "pith/prune/prune.h"
+#include "pith/quantize/scheme.h"
+#include "pith/tensor/dtype.h"
+#include "pith/tensor/shape.h"
+
+namespace pith {
+
+/// A tensor before any of its values is read.
+struct TensorSpec {
+  std::string name;
+  Shape shape;
+};
+
+/// How a tensor is stored: plain numbers, or codes and scales.
+struct Storage {
+  DType dtype = DType::kF32;     ///< of plain numbers
+  std::optional<Scheme> scheme;  ///< instead
+
+  /// Bytes of the codes (or of the plain numbers) alone, which is how the reference
+  /// counts.
+  [[nodiscard]] std::int64_t code_bytes(const Shape& shape) const;
+  /// All bytes: codes, scales and zero points; without names and padding.
+  [[nodiscard]] std::int64_t stored_bytes(const Shape& shape) const;
+
+  friend bool operator==(const Storage&, const Storage&) = default;
+};
+
+/// A tensor in memory that a stage changes in place.
+struct StageTensor {
+  const TensorSpec& spec;
+  std::span<float> values;
+};
+
+/// What a stage does to tensors that are read row by row:
+///
+///   while (stream.needs_pass()) {
+///     for (each chunk) PITH_OK(stream.feed(chunk));
+///     PITH_OK(stream.end_pass());
+///   }
+///   for (each chunk) PITH_OK(stream.apply(chunk));
+///
+/// Chunks are whole rows, consecutive, tensor after tensor; their sizes may differ from
+/// pass to pass. The result is that of Stage::apply on the whole tensor, bit for bit.
+class StageStream {
+ public:
+  virtual ~StageStream() = default;
+
+  /// True while all values must be fed once more.
+  [[nodiscard]] virtual bool needs_pass() const { return false; }
+  virtual Status feed(std::span<const float> values);
+  virtual Status end_pass();
+  virtual Status apply(std::span<float> values) = 0;
+};
+
+class Stage {
+ public:
+  virtual ~Stage() = default;
+
+  /// As in recipes and reports: "prune", "quantize", ...
+  [[nodiscard]] virtual std::string_view name() const = 0;
+
+  /// Checks all options; kInvalidArgument names option, value and range. Called before
+  /// any tensor is touched, and by estimates.
+  [[nodiscard]] virtual Status validate() const = 0;
+
+  /// Why the stage leaves this tensor as it is ("not two-dimensional"); empty if it takes
+  /// it.
+  [[nodiscard]] virtual std::string skip_reason(const TensorSpec& tensor) const;
+
+  /// Fails where apply() would fail by the shape alone.
+  [[nodiscard]] virtual Status fits(const TensorSpec& tensor) const;
+
+  /// How a tensor that was stored as `before` is stored after this stage.
+  [[nodiscard]] virtual Storage storage(const Storage& before) const { return before; }
+
+  /// Changes the values of one tensor. The message of an error names the tensor.
+  virtual Status apply(const TensorSpec& tensor, std::span<float> values) const = 0;
+
+  /// Changes all tensors that the stage takes: in parallel by apply(), unless they
+  /// compete with each other. The error is that of the first tensor that has one.
+  virtual Status apply_all(std::span<const StageTensor> tensors) const;
+
+  /// For one tensor with elements that the stage takes, or for all of them where they
+  /// compete. kUnsupported if the stage cannot work row by row: the tensor must then fit
+  /// in memory.
+  [[nodiscard]] virtual Result<std::unique_ptr<StageStream>> stream(
+      std::span<const TensorSpec> tensors) const;
+};
+
+using StagePtr = std::shared_ptr<const Stage>;
+
+/// Zeroes the least important weights (prune.h). Tensors without elements, and those
+/// that are not two-dimensional where rows, columns or blocks are pruned, are left as
+/// they are. Importance::kWanda needs statistics and is refused by validate().
+StagePtr prune_stage(const PruneOptions& options);
+
+/// Zeroes the smallest magnitudes up to a percentile in (0, 1] (clip.h).
+StagePtr clip_stage(float percentile);
+
+/// Draws magnitudes above a percentile in (0, 1] back to it (clip.h).
+StagePtr limit_stage(float percentile);
+
+/// Quantizes (quantize.h). Tensors that the scheme does not fit are an error.
+StagePtr quantize_stage(const Scheme& scheme);
+
+/// Rounds to f16, bf16 or f32. A value beyond the largest finite one is an error that
+/// names it, unless overflow is allowed; then it becomes infinite.
+StagePtr convert_stage(DType dtype, bool allow_overflow = false);
+
+}  // namespace pith

@@ -1,0 +1,44 @@
+#include "pith/pipeline/stage.h"
+
+#include <fmt/format.h>
+
+#include "src/base/parallel.h"
+
+namespace pith {
+
+std::int64_t Storage::code_bytes(const Shape& shape) const {
+  if (scheme) return scheme->code_bytes(shape);
+  return shape.elements() * bits_of(dtype) / 8;
+}
+
+std::int64_t Storage::stored_bytes(const Shape& shape) const {
+  if (!scheme) return code_bytes(shape);
+  return scheme->code_bytes(shape) + scheme->scale_bytes(shape) +
+         scheme->zero_point_bytes(shape);
+}
+
+Status StageStream::feed(std::span<const float> /*values*/) { return {}; }
+
+Status StageStream::end_pass() { return {}; }
+
+std::string Stage::skip_reason(const TensorSpec& /*tensor*/) const { return {}; }
+
+Status Stage::fits(const TensorSpec& /*tensor*/) const { return {}; }
+
+Status Stage::apply_all(std::span<const StageTensor> tensors) const {
+  std::vector<Status> found(tensors.size());
+  parallel_for(static_cast<std::int64_t>(tensors.size()), [&](std::int64_t i) {
+    const StageTensor& tensor = tensors[static_cast<std::size_t>(i)];
+    found[static_cast<std::size_t>(i)] = apply(tensor.spec, tensor.values);
+  });
+  for (Status& status : found) PITH_OK(std::move(status));
+  return {};
+}
+
+Result<std::unique_ptr<StageStream>> Stage::stream(
+    std::span<const TensorSpec> /*tensors*/) const {
+  return Status::unsupported(fmt::format(
+      "stage '{}' works on whole tensors only: it needs them in memory", name()));
+}
+
+}  // namespace pith
