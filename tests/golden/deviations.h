@@ -15,7 +15,7 @@ using DeviationCheck = std::string (*)(const Case& item, const Result<Json>& ans
 
 struct Deviation {
   std::string_view defect;  // slug of the `defect:` tag that it overrides
-  std::string_view cases;   // glob on case names; `*` is any text
+  std::string_view cases;   // globs on case names, separated by spaces; `*` is any text
   std::string_view pith;    // what Pith does instead
   DeviationCheck check;     // nullptr: the case is skipped
   std::string_view file;    // where that is tested: a file of this repository
@@ -25,9 +25,12 @@ struct Deviation {
 /// The whole table, first match first.
 [[nodiscard]] std::span<const Deviation> deviations();
 
-/// The entry that a case falls under, or nullptr. An entry covers the cases that carry
-/// its tag and match its glob; one without a `*` covers that case with or without the
-/// tag, for the few that depend on a defect and do not say so.
+/// True if the case carries the entry's tag and matches one of its globs. A glob without
+/// `*` covers that case with or without the tag, for the few that depend on a defect and
+/// do not say so; an entry without a tag is for what Pith does not offer.
+[[nodiscard]] bool covers(const Deviation& entry, const Case& item);
+
+/// The entry that a case falls under, or nullptr.
 [[nodiscard]] const Deviation* find_deviation(const Case& item);
 
 /// True if `text` matches `glob`.

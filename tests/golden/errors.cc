@@ -15,6 +15,20 @@ struct Kind {
 
 constexpr Kind kKinds[] = {
     {"InvalidSparsity", StatusCode::kInvalidArgument, "sparsity"},
+    {"EmptyTensor", StatusCode::kInvalidArgument, "no "},
+    {"NotTwoDimensional", StatusCode::kInvalidArgument, "dimensions"},
+    {"BelowMinNonzero", StatusCode::kInvalidArgument, "min_nonzero"},
+    {"EmptyModel", StatusCode::kInvalidArgument, "no tensors"},
+    {"EmptyPipeline", StatusCode::kInvalidArgument, "no stages"},
+    {"InvalidPercentile", StatusCode::kInvalidArgument, "percentile"},
+    {"ShapeMismatch", StatusCode::kInvalidArgument, "expected"},
+    {"EmptyInput", StatusCode::kInvalidArgument, "empty"},
+    {"FeatureDimMismatch", StatusCode::kInvalidArgument, "factors"},
+    {"InFeaturesMismatch", StatusCode::kInvalidArgument, "factors"},
+    {"QuantizationError", StatusCode::kInvalidArgument, "weights"},
+    {"ChannelMismatch", StatusCode::kInvalidArgument, "channels"},
+    {"LayerNotFound", StatusCode::kNotFound, "layer"},
+    {"TensorError", StatusCode::kInvalidArgument, "room for"},
 };
 
 }  // namespace

@@ -7,4 +7,4 @@ if [ ! -d "$shared/golden" ]; then
   echo "skipped: no folder $shared/golden; PITH_SHARED names another place"
   exit 77
 fi
-exec "$1" "$shared"/golden/fp16.jsonl
+exec "$1" "$shared"/golden/*.jsonl
