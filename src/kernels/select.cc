@@ -207,24 +207,13 @@ Collected collect(std::span<const FloatSpan> spans, std::int64_t n,
     std::vector<float>& inside = collected.inside[static_cast<std::size_t>(index)];
     inside.reserve(static_cast<std::size_t>(static_cast<double>(piece.size()) *
                                             std::min(1.0, 1.25 * estimate.inside)));
-    float block[kBracketStreams * kBracketBlock];
-    const auto add = [&](const BracketInput& input) {
-      const BracketCounts found = bracket_pass(input, estimate.bracket, block);
-      counts[static_cast<std::size_t>(index)].add(found);
-      inside.insert(inside.end(), block, block + found.inside);
-      return total.fetch_add(found.inside, std::memory_order_relaxed) <= limit;
-    };
-    const auto size = static_cast<std::int64_t>(piece.size());
-    const std::int64_t stride = size / kBracketStreams / kLine * kLine;
-    bool room = true;
-    for (std::int64_t at = 0; room && at < stride; at += kBracketBlock) {
-      room = add({piece.data() + at, std::min(kBracketBlock, stride - at), stride,
-                  kBracketStreams});
-    }
-    for (std::int64_t at = kBracketStreams * stride; room && at < size;
-         at += kBracketBlock) {
-      room = add({piece.data() + at, std::min(kBracketBlock, size - at)});
-    }
+    for_bracket_blocks(
+        piece.data(), static_cast<std::int64_t>(piece.size()), estimate.bracket,
+        [&](const BracketCounts& found, const float* values) {
+          counts[static_cast<std::size_t>(index)].add(found);
+          inside.insert(inside.end(), values, values + found.inside);
+          return total.fetch_add(found.inside, std::memory_order_relaxed) <= limit;
+        });
   });
   collected.overflow = total > limit;
   for (const BracketCounts& found : counts) collected.counts.add(found);

@@ -56,7 +56,7 @@ std::int64_t share_ceil(float share, std::int64_t n);
 std::int64_t percentile_rank(float p, std::int64_t n);
 
 /// Rank k of values that come in chunks: two passes over the same values, in any order
-/// and cut, in 1.3 MB whatever their number.
+/// and cut, in 2.6 MB whatever their number. Uses the library's threads.
 ///
 ///   MagnitudeHistogram histogram(k);
 ///   do {
@@ -94,8 +94,7 @@ class MagnitudeHistogram {
   std::uint32_t largest_ = 0;
   std::int64_t unflushed_ = 0;  // values counted in narrow_ only
   MagnitudeRank result_;
-  std::vector<std::uint32_t>
-      narrow_;  // two tables side by side; neighbours go to different ones
+  std::vector<std::uint32_t> narrow_;  // two tables for each thread
   std::vector<std::int64_t> wide_;
 };
 

@@ -48,4 +48,25 @@ BracketCounts bracket_pass(const BracketInput& input, const Bracket& bracket,
 BracketCounts reference_bracket_pass(const BracketInput& input, const Bracket& bracket,
                                      float* out) noexcept;
 
+/// Goes over n values in four streams, block by block: take(counts, inside) gets what each block
+/// has, and ends it by returning false.
+template <typename Take>
+void for_bracket_blocks(const float* values, std::int64_t n, const Bracket& bracket,
+                        const Take& take) {
+  constexpr std::int64_t kLine = 16;
+  float inside[kBracketStreams * kBracketBlock];
+  const std::int64_t stride = n / kBracketStreams / kLine * kLine;
+  for (std::int64_t at = 0; at < stride; at += kBracketBlock) {
+    const std::int64_t size = stride - at < kBracketBlock ? stride - at : kBracketBlock;
+    if (!take(bracket_pass({values + at, size, stride, kBracketStreams}, bracket, inside),
+              inside)) {
+      return;
+    }
+  }
+  for (std::int64_t at = kBracketStreams * stride; at < n; at += kBracketBlock) {
+    const std::int64_t size = n - at < kBracketBlock ? n - at : kBracketBlock;
+    if (!take(bracket_pass({values + at, size}, bracket, inside), inside)) return;
+  }
+}
+
 }  // namespace pith::kernels

@@ -32,6 +32,7 @@ class ElementChoice {
 
   [[nodiscard]] bool needs_pass() const { return count_ > 0 && passes_ < 2; }
   [[nodiscard]] Threshold& threshold() { return threshold_; }
+  [[nodiscard]] bool has_nan() const { return all_.has_nan(); }
 
   void add(const ImportanceOptions& options, std::span<const float> values,
            std::int64_t first, std::int64_t cols) {
@@ -91,6 +92,7 @@ struct PruneStream::Impl {
   std::optional<ElementChoice> elements;
   std::optional<Units> units;
   bool chosen = false;  // by units
+  bool fed = false;     // all values were seen once, and have no NaN
 
   // The place of the next chunk.
   std::size_t tensor = 0;
@@ -197,7 +199,15 @@ Status PruneStream::feed(std::span<const float> rows) {
   PITH_OK(impl_->check_rows(rows.size()));
   if (rows.empty()) return {};
   const std::int64_t at = impl_->row * impl_->cols();
-  PITH_OK(check_no_nan(rows, at, describe("prune", impl_->current().name)));
+  const std::string where = describe("prune", impl_->current().name);
+  if (impl_->elements && orders_by_magnitude(impl_->options.importance)) {
+    // The histogram sees a NaN in passing.
+    impl_->elements->add(impl_->importance(), rows, impl_->first + at, impl_->cols());
+    if (impl_->elements->has_nan()) return check_no_nan(rows, at, where);
+    impl_->advance(rows.size());
+    return {};
+  }
+  PITH_OK(check_no_nan(rows, at, where));
   if (impl_->elements) {
     impl_->elements->add(impl_->importance(), rows, impl_->first + at, impl_->cols());
   } else if (impl_->units) {
@@ -213,6 +223,7 @@ Status PruneStream::end_pass() {
         "{}: the pass ended at row {} of {}", describe("prune", impl_->current().name),
         impl_->row, impl_->current().shape.rows()));
   }
+  impl_->fed = true;
   if (impl_->elements) impl_->elements->end_pass();
   if (impl_->units) {
     impl_->units->choose();
@@ -238,7 +249,7 @@ Status PruneStream::apply(std::span<float> rows, std::span<std::byte> mask) {
         fmt::format("{}: applied before all passes were fed", where));
   }
   const std::int64_t at = impl_->row * cols;
-  PITH_OK(check_no_nan(rows, at, where));
+  if (!impl_->fed) PITH_OK(check_no_nan(rows, at, where));
   auto* bits = mask.empty() ? nullptr : reinterpret_cast<std::uint8_t*>(mask.data());
   Applied applied;
   if (impl_->units) {

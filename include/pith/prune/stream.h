@@ -10,7 +10,7 @@
 // Chunks are whole rows, consecutive, tensor after tensor; their sizes may differ from
 // pass to pass. The result is that of prune() or, with PruneScope::kGlobal, of
 // prune_model() on the same tensors, bit for bit. Passes: two for elements, one for rows,
-// columns and blocks, none for n:m and PruneScope::kRow. Memory: 1.3 MB (twice that for
+// columns and blocks, none for n:m and PruneScope::kRow. Memory: 2.6 MB (twice that for
 // kRandom and kWanda); 16 bytes per row, column or block.
 #pragma once
 
