@@ -62,15 +62,13 @@ Status ValueStats::add(std::span<const float> values, NonFinite policy) {
 
 // Adds to an empty object.
 void ValueStats::add_piece(std::span<const float> values) {
-  const float* const data = values.data();
-  const auto n = static_cast<std::int64_t>(values.size());
-  // By size alone: count_ may stay below if values are not finite; merge() sees to that.
-  const bool exact = n <= kExactValues;
-  if (!exact) bins_.resize(kExponents);
-  for (std::int64_t begin = 0; begin < n; begin += kernels::kMomentsChunk) {
-    const std::int64_t size = std::min(kernels::kMomentsChunk, n - begin);
+  for (std::size_t begin = 0; begin < values.size();
+       begin += static_cast<std::size_t>(kernels::kMomentsChunk)) {
+    const std::int64_t size = std::min(kernels::kMomentsChunk,
+                                       static_cast<std::int64_t>(values.size() - begin));
+    const float* const data = values.data() + begin;
     kernels::ChunkRange range;
-    kernels::chunk_range(data + begin, size, range);
+    kernels::chunk_range(data, size, range);
     min_key_ = std::min(min_key_, range.min_key);
     max_key_ = std::max(max_key_, range.max_key);
     zeros_ += range.zeros;
@@ -78,44 +76,47 @@ void ValueStats::add_piece(std::span<const float> values) {
     count_ += size - range.nonfinite;
     for (std::uint32_t largest = range.largest; largest >= range.smallest;) {
       const kernels::Window window = kernels::window_below(largest);
-      const kernels::WindowSums sums = kernels::window_sums(data + begin, size, window);
+      const kernels::WindowSums sums = kernels::window_sums(data, size, window);
       sum_.add(sums.sum);
       sum_abs_.add(sums.sum_abs);
       sum_squares_.add(sums.squares_high);
       sum_squares_.add(sums.squares_low);
       largest = window.low - 1;
     }
-    if (exact) {
-      for (std::int64_t i = begin; i < begin + size; ++i) {
-        const std::uint32_t bits = magnitude_bits(data[i]);
-        if (bits < kernels::kInfinityBits && bits != 0) exact_.push_back(bits);
-      }
-      continue;
-    }
-    if (range.largest == 0) continue;
-    for (std::uint32_t e = range.smallest >> 23; e <= range.largest >> 23; ++e) {
-      if (!bins_[e]) bins_[e] = std::make_unique<Page>();
-    }
-    // Zeros go to some bin that exists, and are taken out of it again: no branch is
-    // needed.
-    const std::uint32_t some = range.smallest;
-    for (std::int64_t i = begin; i < begin + size; ++i) {
-      const std::uint32_t bits = magnitude_bits(data[i]);
-      const std::uint32_t counted = bits - 1 < kernels::kInfinityBits - 1 ? bits : some;
-      ++(*bins_[counted >> 23])[counted >> kBinShift & 0xff];
-    }
-    (*bins_[some >> 23])[some >> kBinShift & 0xff] -= range.zeros + range.nonfinite;
   }
-  if (!exact && count_ <= kExactValues) gather_exact(values);
-}
-
-// For a piece that had room for its finite values after all.
-void ValueStats::gather_exact(std::span<const float> values) {
-  bins_.clear();
+  if (!percentiles_are_exact()) {
+    count_bins(values);
+    return;
+  }
   for (float value : values) {
     const std::uint32_t bits = magnitude_bits(value);
     if (bits < kernels::kInfinityBits && bits != 0) exact_.push_back(bits);
   }
+}
+
+void ValueStats::count_bins(std::span<const float> values) {
+  // Neighbours go to different tables: counting one bin over and over would wait for
+  // itself.
+  constexpr std::size_t kBins = std::size_t{1} << (31 - kBinShift);
+  constexpr std::size_t kMost = UINT32_MAX;
+  std::vector<std::uint32_t> even(kBins), odd(kBins);
+  bins_.resize(kExponents);
+  while (!values.empty()) {
+    const std::span<const float> part = values.first(std::min(kMost, values.size()));
+    values = values.subspan(part.size());
+    std::size_t i = 0;
+    for (; i + 2 <= part.size(); i += 2) {
+      ++even[magnitude_bits(part[i]) >> kBinShift];
+      ++odd[magnitude_bits(part[i + 1]) >> kBinShift];
+    }
+    if (i < part.size()) ++even[magnitude_bits(part[i]) >> kBinShift];
+    for (std::uint32_t bin = 0; bin < kernels::kInfinityBits >> kBinShift; ++bin) {
+      const std::int64_t count = std::int64_t{even[bin]} + odd[bin];
+      if (count != 0) count_magnitude(bin << kBinShift, count);
+      even[bin] = odd[bin] = 0;
+    }
+  }
+  if (zeros_ > 0) count_magnitude(0, -zeros_);  // they have a count of their own
 }
 
 void ValueStats::merge(const ValueStats& other) {

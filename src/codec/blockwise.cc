@@ -6,6 +6,7 @@
 #include <array>
 #include <bit>
 #include <cmath>
+#include <cstring>
 #include <limits>
 
 #include "pith/tensor/half.h"
@@ -251,10 +252,11 @@ Status wire::decode_blockwise(const Header& header, std::span<const std::byte> p
     }
   }
   const std::span<const std::byte> codes = payload.first(out.size());
-  const auto lowest = std::find(codes.begin(), codes.end(), std::byte{0x80});
-  if (lowest != codes.end()) {
-    return Status::corrupt(fmt::format("message: code {} is -128, expected -127 to 127",
-                                       lowest - codes.begin()));
+  const void* const lowest = std::memchr(codes.data(), 0x80, codes.size());
+  if (lowest != nullptr) {
+    return Status::corrupt(
+        fmt::format("message: code {} is -128, expected -127 to 127",
+                    static_cast<const std::byte*>(lowest) - codes.data()));
   }
   decode(reinterpret_cast<const std::uint8_t*>(codes.data()), header.parameter, scale_of,
          out);

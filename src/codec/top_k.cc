@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cassert>
 #include <cmath>
 
 #include "src/base/checked.h"
@@ -19,17 +20,24 @@ std::uint32_t magnitude(float value) {
   return std::bit_cast<std::uint32_t>(value) & kernels::kMagnitudeMask;
 }
 
-// Calls keep(index) for the k values of largest magnitude, in rising order.
-template <typename Keep>
-void for_each_kept(std::span<const float> values, std::int64_t k,
-                   const kernels::MagnitudeRank& rank, const Keep& keep) {
+// Indices of the k values of largest magnitude, in rising order.
+std::vector<std::int64_t> kept_indices(std::span<const float> values, std::int64_t k,
+                                       const kernels::MagnitudeRank& rank) {
   const auto n = static_cast<std::int64_t>(values.size());
   std::int64_t ties = k - (n - rank.below - rank.equal);  // of those at the threshold
+  // Every index is written, and counts if it is kept: which are is hard to predict.
+  std::vector<std::int64_t> indices(static_cast<std::size_t>(k) + 1);
+  std::size_t found = 0;
   for (std::int64_t i = 0; i < n; ++i) {
     const std::uint32_t bits = magnitude(values[static_cast<std::size_t>(i)]);
-    if (bits < rank.bits || (bits == rank.bits && ties-- <= 0)) continue;
-    keep(i);
+    const bool tie = bits == rank.bits;
+    indices[found] = i;
+    found += static_cast<std::size_t>((bits > rank.bits) | (tie & (ties > 0)));
+    ties -= tie;
   }
+  assert(found == static_cast<std::size_t>(k));
+  indices.pop_back();
+  return indices;
 }
 
 // Bytes of an index distance: seven bits each, the lowest first.
@@ -88,7 +96,7 @@ Result<TopKValues> top_k_compress(std::span<const float> values, double fraction
         fmt::format("top-k: value {} is nan, which has no place among the magnitudes",
                     kernels::first_nan(values.data(), n)));
   }
-  for_each_kept(values, k, rank, [&](std::int64_t i) { kept.indices.push_back(i); });
+  kept.indices = kept_indices(values, k, rank);
   std::stable_sort(kept.indices.begin(), kept.indices.end(),
                    [&](std::int64_t a, std::int64_t b) {
                      return magnitude(values[static_cast<std::size_t>(a)]) >
@@ -150,18 +158,16 @@ Status TopKCodec::compress(std::span<const float> values,
   PITH_OK(require_finite(values, "top-k"));
   const auto n = static_cast<std::int64_t>(values.size());
   PITH_TRY(const std::int64_t k, top_k_count(n, fraction_));
-  kernels::MagnitudeRank rank;
-  if (k > 0) rank = kernels::select_magnitude(values.data(), n, n - k);
-
-  const auto for_each = [&](const auto& keep) {
-    if (k > 0) for_each_kept(values, k, rank, keep);
-  };
+  std::vector<std::int64_t> indices;
+  if (k > 0) {
+    indices = kept_indices(values, k, kernels::select_magnitude(values.data(), n, n - k));
+  }
   std::int64_t distances = 0;  // bytes
   std::int64_t last = -1;
-  for_each([&](std::int64_t i) {
+  for (std::int64_t i : indices) {
     distances += varint_bytes(static_cast<std::uint64_t>(i - last - 1));
     last = i;
-  });
+  }
   const std::int64_t mask = n / 8 + (n % 8 != 0 ? 1 : 0);
   const std::int64_t kept_bytes = 4 * k;
 
@@ -185,11 +191,11 @@ Status TopKCodec::compress(std::span<const float> values,
   std::byte* index = payload;
   std::byte* value = payload + (header.payload_bytes - kept_bytes);
   last = -1;
-  for_each([&](std::int64_t i) {
+  for (std::int64_t i : indices) {
     const float kept = values[static_cast<std::size_t>(i)];
     if (header.form == wire::Form::kDense) {
       wire::store(payload + 4 * i, kept);
-      return;
+      continue;
     }
     if (header.form == wire::Form::kMask) {
       payload[i / 8] |= std::byte{1} << (i % 8);
@@ -203,7 +209,7 @@ Status TopKCodec::compress(std::span<const float> values,
     }
     wire::store(value, kept);
     value += sizeof(float);
-  });
+  }
   wire::seal(header, message);
   return {};
 }

@@ -99,9 +99,14 @@ WindowSums WindowSumsImpl(const float* HWY_RESTRICT x, std::int64_t n,
   return sums;
 }
 
-void ColumnSquaresImpl(const float* HWY_RESTRICT x, std::int64_t rows, std::int64_t cols,
-                       std::int64_t stride, const Window& window,
-                       double* HWY_RESTRICT high, double* HWY_RESTRICT low) {
+// Columns are summed a few rows at a time: one load and store of the sums serves them all,
+// and rows that lie a multiple of 4 KiB apart do not push each other out of the cache.
+constexpr std::int64_t kRowsAtOnce = 4;
+
+template <std::int64_t kRows>
+HWY_INLINE void AddSquares(const float* HWY_RESTRICT x, std::int64_t cols,
+                           std::int64_t stride, const Window& window,
+                           double* HWY_RESTRICT high, double* HWY_RESTRICT low) {
   const hn::ScalableTag<double> d;
   const hn::Rebind<float, decltype(d)> df;
   const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
@@ -110,7 +115,7 @@ void ColumnSquaresImpl(const float* HWY_RESTRICT x, std::int64_t rows, std::int6
   for (; j + lanes <= cols; j += lanes) {
     auto sum_high = hn::LoadU(d, high + j);
     auto sum_low = hn::LoadU(d, low + j);
-    for (std::int64_t r = 0; r < rows; ++r) {
+    for (std::int64_t r = 0; r < kRows; ++r) {
       const auto value = InWindow(d, hn::LoadU(df, x + r * stride + j), window);
       const auto square = hn::Mul(value, value);
       const auto cut = hn::Sub(hn::Add(square, magic), magic);
@@ -120,11 +125,22 @@ void ColumnSquaresImpl(const float* HWY_RESTRICT x, std::int64_t rows, std::int6
     hn::StoreU(sum_high, d, high + j);
     hn::StoreU(sum_low, d, low + j);
   }
-  reference_column_squares(x + j, rows, cols - j, stride, window, high + j, low + j);
+  reference_column_squares(x + j, kRows, cols - j, stride, window, high + j, low + j);
 }
 
-void ColumnAbsmaxImpl(const float* HWY_RESTRICT x, std::int64_t rows, std::int64_t cols,
-                      std::int64_t stride, float* HWY_RESTRICT absmax) {
+void ColumnSquaresImpl(const float* HWY_RESTRICT x, std::int64_t rows, std::int64_t cols,
+                       std::int64_t stride, const Window& window,
+                       double* HWY_RESTRICT high, double* HWY_RESTRICT low) {
+  std::int64_t r = 0;
+  for (; r + kRowsAtOnce <= rows; r += kRowsAtOnce) {
+    AddSquares<kRowsAtOnce>(x + r * stride, cols, stride, window, high, low);
+  }
+  for (; r < rows; ++r) AddSquares<1>(x + r * stride, cols, stride, window, high, low);
+}
+
+template <std::int64_t kRows>
+HWY_INLINE void TakeAbsmax(const float* HWY_RESTRICT x, std::int64_t cols,
+                           std::int64_t stride, float* HWY_RESTRICT absmax) {
   const hn::ScalableTag<float> df;
   const hn::RebindToSigned<decltype(df)> di;
   const auto lanes = static_cast<std::int64_t>(hn::Lanes(df));
@@ -133,7 +149,7 @@ void ColumnAbsmaxImpl(const float* HWY_RESTRICT x, std::int64_t rows, std::int64
   for (; j + lanes <= cols; j += lanes) {
     // Magnitudes have the order of their bits.
     auto largest = hn::BitCast(di, hn::LoadU(df, absmax + j));
-    for (std::int64_t r = 0; r < rows; ++r) {
+    for (std::int64_t r = 0; r < kRows; ++r) {
       const auto bits = hn::BitCast(di, hn::LoadU(df, x + r * stride + j));
       const auto magnitude = hn::And(bits, hn::Set(di, 0x7fffffff));
       largest =
@@ -141,7 +157,16 @@ void ColumnAbsmaxImpl(const float* HWY_RESTRICT x, std::int64_t rows, std::int64
     }
     hn::StoreU(hn::BitCast(df, largest), df, absmax + j);
   }
-  reference_column_absmax(x + j, rows, cols - j, stride, absmax + j);
+  reference_column_absmax(x + j, kRows, cols - j, stride, absmax + j);
+}
+
+void ColumnAbsmaxImpl(const float* HWY_RESTRICT x, std::int64_t rows, std::int64_t cols,
+                      std::int64_t stride, float* HWY_RESTRICT absmax) {
+  std::int64_t r = 0;
+  for (; r + kRowsAtOnce <= rows; r += kRowsAtOnce) {
+    TakeAbsmax<kRowsAtOnce>(x + r * stride, cols, stride, absmax);
+  }
+  for (; r < rows; ++r) TakeAbsmax<1>(x + r * stride, cols, stride, absmax);
 }
 
 }  // namespace pith::kernels::HWY_NAMESPACE

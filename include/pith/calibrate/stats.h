@@ -104,7 +104,7 @@ class ValueStats {
   using Page = std::array<std::int64_t, 256>;  // by the upper eight bits of the mantissa
 
   void add_piece(std::span<const float> values);
-  void gather_exact(std::span<const float> values);
+  void count_bins(std::span<const float> values);
   void count_magnitude(std::uint32_t bits, std::int64_t times);
 
   std::int64_t count_ = 0;
