@@ -19,7 +19,7 @@ namespace pith::testing {
 /// Raw deflate.
 inline std::string deflate_bytes(const std::string& content) {
   z_stream z = {};
-  deflateInit2(&z, 9, Z_DEFLATED, -15, 8, Z_DEFAULT_STRATEGY);
+  deflateInit2(&z, 6, Z_DEFLATED, -15, 8, Z_DEFAULT_STRATEGY);
   std::string out(deflateBound(&z, static_cast<uLong>(content.size())) + 16, '\0');
   z.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(content.data()));
   z.avail_in = static_cast<uInt>(content.size());

@@ -1,0 +1,45 @@
+#!/usr/bin/env bash
+# fuzz.sh SECONDS [TARGET...]: builds the fuzzers and runs each for SECONDS from its corpus in
+# fuzz/corpus and its dictionary in fuzz/. New inputs go to build/fuzz/corpus, findings to
+# build/fuzz/findings; the exit code is 1 if there are any.
+#
+# PITH_FUZZ_RUNS=N runs each target N times instead; PITH_FUZZ_BUILD=FOLDER takes the programs
+# from another build folder and does not build.
+set -euo pipefail
+seconds=${1:?"usage: scripts/fuzz.sh SECONDS [TARGET...]"}
+shift
+cd "$(dirname "$0")/.."
+
+build=${PITH_FUZZ_BUILD:-build/fuzz}
+if [[ -z ${PITH_FUZZ_BUILD:-} ]]; then
+  cmake --preset fuzz > /dev/null
+  cmake --build "$build"
+fi
+targets=("$@")
+if [[ ${#targets[@]} -eq 0 ]]; then
+  for source in fuzz/fuzz_*.cc; do
+    name=${source#fuzz/fuzz_}
+    targets+=("${name%.cc}")
+  done
+fi
+
+limit=(-max_total_time="$seconds")
+[[ -n ${PITH_FUZZ_RUNS:-} ]] && limit=(-runs="$PITH_FUZZ_RUNS")
+findings=$build/findings
+mkdir -p "$findings"
+failed=0
+for name in "${targets[@]}"; do
+  corpus=$build/corpus/$name
+  mkdir -p "$corpus"
+  dictionary=()
+  [[ -f fuzz/$name.dict ]] && dictionary=(-dict="fuzz/$name.dict")
+  echo "== $name"
+  if ! "$build/fuzz/fuzz_$name" "${limit[@]}" "${dictionary[@]}" -timeout=10 -rss_limit_mb=512 \
+    -malloc_limit_mb=256 -max_len=4096 -print_final_stats=1 -verbosity=0 \
+    -artifact_prefix="$findings/$name-" "$corpus" "fuzz/corpus/$name" 2> "$corpus.log"; then
+    failed=1
+    tail -n 40 "$corpus.log"
+  fi
+  grep -E "^stat::(number_of_executed_units|average_exec_per_sec|peak_rss_mb)" "$corpus.log" || true
+done
+exit $failed
