@@ -18,9 +18,9 @@ constexpr int kRawDeflate = -15;  // no zlib header, a window of 32 KiB
 
 }  // namespace
 
-void InflateStream::State::End::operator()(z_stream* z) const {
-  inflateEnd(z);
-  delete z;
+void InflateStream::State::End::operator()(z_stream* stream) const {
+  inflateEnd(stream);
+  delete stream;
 }
 
 InflateStream::InflateStream(const ByteSource& file, std::uint64_t begin,

@@ -39,7 +39,7 @@ class InflateStream {
   // A zlib state and what goes with it; copied for the places to go on from.
   struct State {
     struct End {
-      void operator()(z_stream* z) const;
+      void operator()(z_stream* stream) const;
     };
     std::unique_ptr<z_stream, End> z;
     std::uint64_t in = 0;   // bytes of the compressed data used
