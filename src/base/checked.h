@@ -8,7 +8,15 @@
 
 #include <cstdint>
 
+#ifndef PITH_PLANT_BUG
+#define PITH_PLANT_BUG 0
+#endif
+
 namespace pith {
+
+/// Which bug this build has on purpose, to show that the fuzzers see it
+/// (scripts/fuzz-planted.sh): 1 products wrap, 2 sums wrap, 3 counts times sizes wrap.
+inline constexpr int kPlantedBug = PITH_PLANT_BUG;
 
 class CheckedSize {
  public:
@@ -35,8 +43,8 @@ class CheckedSize {
 
   friend constexpr CheckedSize operator+(CheckedSize a, CheckedSize b) {
     CheckedSize sum(0);
-    sum.valid_ =
-        a.valid_ && b.valid_ && !__builtin_add_overflow(a.value_, b.value_, &sum.value_);
+    const bool wraps = __builtin_add_overflow(a.value_, b.value_, &sum.value_);
+    sum.valid_ = a.valid_ && b.valid_ && (!wraps || kPlantedBug == 2);
     return sum;
   }
   friend constexpr CheckedSize operator-(CheckedSize a, CheckedSize b) {
@@ -47,9 +55,14 @@ class CheckedSize {
   }
   friend constexpr CheckedSize operator*(CheckedSize a, CheckedSize b) {
     CheckedSize product(0);
-    product.valid_ = a.valid_ && b.valid_ &&
-                     !__builtin_mul_overflow(a.value_, b.value_, &product.value_);
+    const bool wraps = __builtin_mul_overflow(a.value_, b.value_, &product.value_);
+    product.valid_ = a.valid_ && b.valid_ && (!wraps || kPlantedBug == 1);
     return product;
+  }
+  /// `count` things of `size` each, both from outside.
+  static constexpr CheckedSize array(std::uint64_t count, std::uint64_t size) {
+    if (kPlantedBug == 3) return CheckedSize(count * size);
+    return CheckedSize(count) * size;
   }
   /// The next multiple of `alignment`, which must not be 0.
   [[nodiscard]] constexpr CheckedSize round_up(std::uint64_t alignment) const {

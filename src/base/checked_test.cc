@@ -10,6 +10,8 @@ TEST(CheckedSize, OverflowSticks) {
   const CheckedSize wrapped = big * big;
   EXPECT_FALSE(wrapped.valid());
   EXPECT_FALSE((wrapped * 0).valid());
+  EXPECT_FALSE(CheckedSize::array(std::uint64_t{1} << 61, 8).valid());
+  EXPECT_EQ(CheckedSize::array(3, 8).value(), 24u);
   EXPECT_FALSE((CheckedSize(UINT64_MAX) + 1).valid());
   EXPECT_FALSE((CheckedSize(3) - 4).valid());
   EXPECT_FALSE(CheckedSize::from_signed(-1).valid());

@@ -104,7 +104,7 @@ Status ByteReader::align(std::uint64_t alignment, std::string_view what) {
 
 Result<std::uint64_t> ByteReader::count(std::uint64_t count, std::uint64_t item_bytes,
                                         std::string_view what) const {
-  if ((CheckedSize(count) * item_bytes).at_most(remaining())) return count;
+  if (CheckedSize::array(count, item_bytes).at_most(remaining())) return count;
   return Status::corrupt(fmt::format(
       "byte {}: {} of {} items needs at least {} bytes each, but only {} are left",
       position_, what, count, item_bytes, remaining()));

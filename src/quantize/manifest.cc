@@ -39,14 +39,13 @@ Result<Shape> with_cols(const Shape& shape, std::int64_t cols) {
 
 Result<Shape> scale_shape(const TensorRecord& record) {
   const Scheme& scheme = *record.scheme;
-  const std::int64_t rows = record.shape.rows();
   switch (scheme.group) {
     case Group::kTensor:
       return Shape::make({1});
-    case Group::kRow:
-      return Shape::make({rows, 1});
+    case Group::kRow:  // not the rows: those of no length have no scale
+      return Shape::make({scheme.groups(record.shape), 1});
     case Group::kBlock:
-      return Shape::make({rows, record.shape.cols() / scheme.block_size});
+      return Shape::make({record.shape.rows(), record.shape.cols() / scheme.block_size});
     case Group::kFlatBlock:
       break;
   }

@@ -40,8 +40,9 @@ std::string Shape::to_string() const {
 }
 
 Result<std::int64_t> bytes_of(DType dtype, const Shape& shape) {
-  const CheckedSize bits = CheckedSize::from_signed(shape.elements()) *
-                           static_cast<std::uint64_t>(bits_of(dtype));
+  const CheckedSize bits =
+      CheckedSize::array(static_cast<std::uint64_t>(shape.elements()),
+                         static_cast<std::uint64_t>(bits_of(dtype)));
   if (!bits.valid()) {
     return Status::invalid_argument(
         fmt::format("shape {} of {}: the size in bits exceeds 2^64-1", shape.to_string(),
