@@ -87,7 +87,6 @@ class Iterator {
   friend bool operator!=(const Iterator& a, const Iterator& /*end*/) {
     return a.source_->more();
   }
-  friend bool operator==(const Iterator& a, const Iterator& b) { return !(a != b); }
 
  private:
   Source* source_ = nullptr;
