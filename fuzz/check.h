@@ -2,6 +2,7 @@
 // owe nothing to the arithmetic that is being tested.
 #pragma once
 
+#include <cstring>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>

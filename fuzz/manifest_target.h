@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "fuzz/check.h"
+#include "pith/tensor/view.h"
 #include "src/io/plain.h"
 #include "src/io/safetensors_header.h"
 #include "src/quantize/manifest.h"

@@ -23,39 +23,29 @@ HWY_INLINE VU Bits(const float* values) {
   return hn::LoadU(kDU, reinterpret_cast<const std::uint32_t*>(values));
 }
 
-// The operations know the lanes' bits by their order: magnitudes without the sign, ...
+// Magnitudes without the sign, ...
 struct Absmax {
   static HWY_INLINE VU Of(VU bits) { return hn::And(bits, hn::Set(kDU, kMagnitudeMask)); }
   static HWY_INLINE VU Max(VU a, VU b) { return hn::Max(a, b); }
-  static std::uint32_t Of(std::uint32_t bits) { return bits & kMagnitudeMask; }
-  static std::uint32_t Max(std::uint32_t a, std::uint32_t b) { return a > b ? a : b; }
-  static std::uint32_t Finish(std::uint32_t bits) { return bits; }
+  static HWY_INLINE VU Finish(VU bits) { return bits; }
 };
 
-// ... as signed integers, of which values with the sign bit are below 0 and so not the
-// largest, ...
+// ... as signed integers, of which values with the sign bit are below 0, ...
 struct LargestPositive {
   static HWY_INLINE VU Of(VU bits) { return bits; }
   static HWY_INLINE VU Max(VU a, VU b) {
     return hn::BitCast(kDU, hn::Max(hn::BitCast(kDI, a), hn::BitCast(kDI, b)));
   }
-  static std::uint32_t Of(std::uint32_t bits) { return bits; }
-  static std::uint32_t Max(std::uint32_t a, std::uint32_t b) {
-    return static_cast<std::int32_t>(a) > static_cast<std::int32_t>(b) ? a : b;
-  }
-  static std::uint32_t Finish(std::uint32_t bits) {
-    return bits > kMagnitudeMask ? 0 : bits;
-  }
+  static HWY_INLINE VU Finish(VU bits) { return Max(bits, hn::Zero(kDU)); }
 };
 
 // ... as unsigned ones, of which those with the sign bit are the largest.
 struct LargestNegative {
   static HWY_INLINE VU Of(VU bits) { return bits; }
   static HWY_INLINE VU Max(VU a, VU b) { return hn::Max(a, b); }
-  static std::uint32_t Of(std::uint32_t bits) { return bits; }
-  static std::uint32_t Max(std::uint32_t a, std::uint32_t b) { return a > b ? a : b; }
-  static std::uint32_t Finish(std::uint32_t bits) {
-    return bits > kMagnitudeMask ? bits & kMagnitudeMask : 0;
+  static HWY_INLINE VU Finish(VU bits) {
+    return hn::And(hn::And(bits, hn::Set(kDU, kMagnitudeMask)),
+                   hn::BitCast(kDU, hn::BroadcastSignBit(hn::BitCast(kDI, bits))));
   }
 };
 
@@ -83,25 +73,30 @@ HWY_INLINE VU LaneMax(const float* values, std::int64_t size) {
   return Op::Max(Op::Max(a, b), Op::Max(c, d));
 }
 
+// The largest of all lanes, in all lanes.
+template <class Op>
+HWY_INLINE VU AcrossLanes(VU v) {
+  if constexpr (kLanes == 8) v = Op::Max(v, hn::SwapAdjacentBlocks(v));
+  v = Op::Max(v, hn::Shuffle1032(v));
+  return Op::Max(v, hn::Shuffle2301(v));
+}
+
 template <class Op>
 HWY_INLINE std::uint32_t GroupMax(const float* values, std::int64_t size) {
+  if (size == 0) return 0;
+  VU largest;
   if (size >= kLanes) {
     // The last vector may overlap the one before: a maximum does not mind.
-    VU largest = LaneMax<Op>(values, size / kLanes * kLanes);
+    largest = LaneMax<Op>(values, size / kLanes * kLanes);
     if (size % kLanes != 0) {
       largest = Op::Max(largest, Op::Of(Bits(values + size - kLanes)));
     }
-    alignas(32) std::uint32_t lanes[kLanes];
-    hn::Store(largest, kDU, lanes);
-    std::uint32_t result = lanes[0];
-    for (std::int64_t i = 1; i < kLanes; ++i) result = Op::Max(result, lanes[i]);
-    return Op::Finish(result);
+  } else {
+    alignas(32) float padded[kLanes];  // with the first value again
+    for (std::int64_t i = 0; i < kLanes; ++i) padded[i] = values[i < size ? i : 0];
+    largest = Op::Of(Bits(padded));
   }
-  if (size == 0) return 0;
-  const auto* bits = reinterpret_cast<const std::uint32_t*>(values);
-  std::uint32_t result = Op::Of(bits[0]);
-  for (std::int64_t i = 1; i < size; ++i) result = Op::Max(result, Op::Of(bits[i]));
-  return Op::Finish(result);
+  return hn::GetLane(Op::Finish(AcrossLanes<Op>(largest)));
 }
 
 // Lanes 4 b ... 4 b + 3 of the result: the largest of block b (128 bits) of v0 ... v3.
@@ -127,10 +122,10 @@ HWY_INLINE VU GroupMaxes(const float* values, std::int64_t size) {
   const VU low = Transpose4<Op>(lanes(0), lanes(1), lanes(2), lanes(3));
   if constexpr (kLanes == 8) {
     const VU high = Transpose4<Op>(lanes(4), lanes(5), lanes(6), lanes(7));
-    return Op::Max(hn::ConcatLowerLower(kDU, high, low),
-                   hn::ConcatUpperUpper(kDU, high, low));
+    return Op::Finish(Op::Max(hn::ConcatLowerLower(kDU, high, low),
+                              hn::ConcatUpperUpper(kDU, high, low)));
   } else {
-    return low;
+    return Op::Finish(low);
   }
 }
 
@@ -140,8 +135,12 @@ HWY_INLINE void MaxOfGroups(const Groups& in, std::uint32_t* out) {
   const std::int64_t full = in.last == in.size ? in.groups : in.groups - 1;
   if (in.size > 0 && in.size % kLanes == 0 && in.size <= 1024) {
     for (; g + kLanes <= full; g += kLanes) {
-      hn::StoreU(GroupMaxes<Op>(in.values + g * in.size, in.size), kDU, out + g);
-      for (std::int64_t i = g; i < g + kLanes; ++i) out[i] = Op::Finish(out[i]);
+      // With a constant size the loops over a group unroll.
+      const float* values = in.values + g * in.size;
+      hn::StoreU(in.size == 32   ? GroupMaxes<Op>(values, 32)
+                 : in.size == 64 ? GroupMaxes<Op>(values, 64)
+                                 : GroupMaxes<Op>(values, in.size),
+                 kDU, out + g);
     }
   }
   for (; g < in.groups; ++g) {

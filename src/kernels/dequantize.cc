@@ -69,8 +69,7 @@ HWY_INLINE void DecodeBytes(const std::int8_t* codes, std::int64_t n, Scale by,
   constexpr hn::RebindToSigned<DF> di;
   const VF scale = hn::Set(kDF, by.scale);
   const VF zero_point = hn::Set(kDF, by.zero_point);
-  std::int64_t i = 0;
-  for (; i + kLanes <= n; i += kLanes) {
+  const auto decode = [&](std::int64_t i) HWY_ATTR {
     VF q = hn::ConvertTo(kDF, hn::PromoteTo(di, hn::LoadU(d8, codes + i)));
     if constexpr (kZeroPoint) q = hn::Sub(q, zero_point);
     if constexpr (kStream) {
@@ -78,15 +77,23 @@ HWY_INLINE void DecodeBytes(const std::int8_t* codes, std::int64_t n, Scale by,
     } else {
       hn::StoreU(hn::Mul(scale, q), kDF, out + i);
     }
+  };
+  std::int64_t i = 0;
+  for (; i + 4 * kLanes <= n; i += 4 * kLanes) {
+    decode(i);
+    decode(i + kLanes);
+    decode(i + 2 * kLanes);
+    decode(i + 3 * kLanes);
   }
+  for (; i + kLanes <= n; i += kLanes) decode(i);
   for (; i < n; ++i) out[i] = by.scale * (static_cast<float>(codes[i]) - by.zero_point);
 }
 
-template <bool kStream, bool kZeroPoint>
-HWY_INLINE void DecodeGroup(const DecodeGroups& args, const std::uint8_t* codes,
-                            std::int64_t n, Scale by, float* out) {
+template <Packing kPacking, bool kStream, bool kZeroPoint>
+HWY_INLINE void DecodeGroup(const std::uint8_t* codes, std::int64_t n, Scale by,
+                            float* out) {
   alignas(32) std::int8_t unpacked[kSlice];
-  switch (args.packing) {
+  switch (kPacking) {
     case Packing::kInt8:
       DecodeBytes<kStream, kZeroPoint>(reinterpret_cast<const std::int8_t*>(codes), n, by,
                                        out);
@@ -105,26 +112,50 @@ HWY_INLINE void DecodeGroup(const DecodeGroups& args, const std::uint8_t* codes,
   }
 }
 
-template <bool kStream, bool kZeroPoint>
-void DecodeGroupsOf(const DecodeGroups& args) {
-  for (std::int64_t g = 0; g < args.groups; ++g) {
-    const std::int64_t n = g + 1 < args.groups ? args.size : args.last;
-    const std::int64_t s = args.one_scale ? 0 : g;
-    const Scale by = {args.scales[s], kZeroPoint ? args.zero_points[s] : 0.0F};
-    DecodeGroup<kStream, kZeroPoint>(args, args.codes + g * args.stride, n, by,
-                                     args.out + g * args.size);
+template <Packing kPacking, bool kStream, bool kZeroPoint>
+void DecodeAll(const DecodeGroups& args) {
+  const std::int64_t groups = args.groups;
+  const std::int64_t size = args.size;
+  const std::int64_t stride = args.stride;
+  const std::int64_t step = args.one_scale ? 0 : 1;
+  const float* scale = args.scales;
+  const float* zero_point = args.zero_points;
+  const std::uint8_t* codes = args.codes;
+  float* out = args.out;
+  for (std::int64_t g = 0; g < groups; ++g) {
+    const Scale by = {*scale, kZeroPoint ? *zero_point : 0.0F};
+    DecodeGroup<kPacking, kStream, kZeroPoint>(codes, g + 1 < groups ? size : args.last,
+                                               by, out);
+    codes += stride;
+    out += size;
+    scale += step;
+    if constexpr (kZeroPoint) zero_point += step;
   }
   if (kStream) hwy::FlushStream();
 }
 
-void DecodeGroupsImpl(const DecodeGroups& args) {
+template <Packing kPacking>
+HWY_INLINE void DecodePacking(const DecodeGroups& args) {
   const bool stream = args.stream &&
                       reinterpret_cast<std::uintptr_t>(args.out) % sizeof(VF) == 0 &&
                       (args.groups == 1 || args.size % kLanes == 0);
   if (args.zero_points != nullptr) {
-    stream ? DecodeGroupsOf<true, true>(args) : DecodeGroupsOf<false, true>(args);
+    stream ? DecodeAll<kPacking, true, true>(args)
+           : DecodeAll<kPacking, false, true>(args);
   } else {
-    stream ? DecodeGroupsOf<true, false>(args) : DecodeGroupsOf<false, false>(args);
+    stream ? DecodeAll<kPacking, true, false>(args)
+           : DecodeAll<kPacking, false, false>(args);
+  }
+}
+
+void DecodeGroupsImpl(const DecodeGroups& args) {
+  switch (args.packing) {
+    case Packing::kInt8:
+      return DecodePacking<Packing::kInt8>(args);
+    case Packing::kInt4:
+      return DecodePacking<Packing::kInt4>(args);
+    case Packing::kInt4Halves:
+      return DecodePacking<Packing::kInt4Halves>(args);
   }
 }
 

@@ -74,6 +74,33 @@ struct BF16 {
   }
 };
 
+HWY_INLINE void CopyBytes(const void* from, std::int64_t bytes, void* to) {
+  std::memcpy(to, from, static_cast<std::size_t>(bytes));
+}
+
+HWY_INLINE void StoreSome(VF v, std::int64_t n, float* out) {
+  if (n == kLanes) {
+    hn::StoreU(v, kDF, out);
+    return;
+  }
+  alignas(32) float all[kLanes];
+  hn::Store(v, kDF, all);
+  CopyBytes(all, n * 4, out);
+}
+
+// The bits of all lanes, as 2 or 4 bytes each.
+template <typename Bits>
+HWY_INLINE void StoreBits(VU bits, std::uint8_t* out) {
+  if constexpr (sizeof(Bits) == 2) {
+    constexpr hn::Rebind<std::uint16_t, DF> d16;
+    constexpr hn::RebindToSigned<DF> di;
+    hn::StoreU(hn::DemoteTo(d16, hn::BitCast(di, bits)), d16,
+               reinterpret_cast<std::uint16_t*>(out));
+  } else {
+    hn::StoreU(bits, kDU, reinterpret_cast<std::uint32_t*>(out));
+  }
+}
+
 template <class Type, typename Bits>
 ScaleFlags FindScalesOf(const FindScales& args) {
   const VF zero = hn::Zero(kDF);
@@ -88,9 +115,10 @@ ScaleFlags FindScalesOf(const FindScales& args) {
   auto any_inverse = any_overflow;
   for (std::int64_t g = 0; g < args.groups; g += kLanes) {
     const std::int64_t n = args.groups - g < kLanes ? args.groups - g : kLanes;
-    alignas(32) float extremes[kLanes] = {};
-    std::memcpy(extremes, args.extreme + g, static_cast<std::size_t>(n) * sizeof(float));
-    const VF extreme = hn::Load(kDF, extremes);
+    const bool full = n == kLanes;
+    alignas(32) float padded[kLanes] = {};
+    if (!full) CopyBytes(args.extreme + g, n * 4, padded);
+    const VF extreme = hn::LoadU(kDF, full ? args.extreme + g : padded);
     const VF exact = hn::Div(extreme, denominator);
     const auto overflow = hn::Ge(hn::Abs(exact), hn::Set(kDF, Type::kOverflow));
     any_overflow = hn::Or(any_overflow, overflow);
@@ -122,18 +150,18 @@ ScaleFlags FindScalesOf(const FindScales& args) {
       bits = hn::IfThenElse(hn::RebindMask(kDU, is_zero), Type::Bits(zero_scale), bits);
     }
     value = hn::IfThenElse(overflow, infinity, value);
-    alignas(32) float values[kLanes];
-    alignas(32) float divisors[kLanes];
-    alignas(32) std::uint32_t all_bits[kLanes];
-    hn::Store(value, kDF, values);
-    hn::Store(divisor, kDF, divisors);
-    hn::Store(bits, kDU, all_bits);
-    std::memcpy(args.scales + g, values, static_cast<std::size_t>(n) * sizeof(float));
-    std::memcpy(args.divisors + g, divisors, static_cast<std::size_t>(n) * sizeof(float));
+    StoreSome(value, n, args.scales + g);
+    StoreSome(divisor, n, args.divisors + g);
     std::uint8_t* stored = args.stored + g * args.stored_stride;
+    if (full && args.stored_stride == sizeof(Bits)) {
+      StoreBits<Bits>(bits, stored);
+      continue;
+    }
+    alignas(32) std::uint8_t packed[kLanes * sizeof(Bits)];
+    StoreBits<Bits>(bits, packed);
     for (std::int64_t i = 0; i < n; ++i) {
-      const auto narrow = static_cast<Bits>(all_bits[i]);
-      std::memcpy(stored + i * args.stored_stride, &narrow, sizeof(narrow));
+      std::memcpy(stored + i * args.stored_stride,
+                  packed + i * static_cast<std::int64_t>(sizeof(Bits)), sizeof(Bits));
     }
   }
   ScaleFlags flags;
