@@ -33,11 +33,13 @@ pith::Status run() {
   std::printf("pruned     %.1f %% of %lld weights\n", 100.0 * pruned.sparsity(),
               static_cast<long long>(shape.elements()));
 
-  PITH_TRY(const pith::TensorView view, pith::TensorView::of(weights, shape, "layer.weight"));
+  PITH_TRY(const pith::TensorView view,
+           pith::TensorView::of(weights, shape, "layer.weight"));
   std::printf("%-22s %10s %7s %9s %9s\n", "scheme", "bytes", "ratio", "rmse", "sqnr dB");
   for (const pith::Scheme& scheme :
-       {pith::Scheme::int8_tensor(), pith::Scheme::int8_rows(), pith::Scheme::int8_blocks(64),
-        pith::Scheme::int4_blocks(32), pith::Scheme::q8_0(), pith::Scheme::q4_0()}) {
+       {pith::Scheme::int8_tensor(), pith::Scheme::int8_rows(),
+        pith::Scheme::int8_blocks(64), pith::Scheme::int4_blocks(32),
+        pith::Scheme::q8_0(), pith::Scheme::q4_0()}) {
     PITH_TRY(const pith::QuantizedTensor quantized, pith::quantize(view, scheme));
     std::vector<float> decoded(weights.size());
     PITH_OK(pith::dequantize(quantized, decoded));

@@ -2,10 +2,10 @@
 // owe nothing to the arithmetic that is being tested.
 #pragma once
 
-#include <cstring>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <string>
 #include <vector>
 

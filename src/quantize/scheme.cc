@@ -10,7 +10,9 @@
 namespace pith {
 namespace {
 
-bool is_block(Group group) { return group == Group::kBlock || group == Group::kFlatBlock; }
+bool is_block(Group group) {
+  return group == Group::kBlock || group == Group::kFlatBlock;
+}
 
 // Elements that lie together in whole bytes: a row, or all if nothing is lost at its end.
 std::int64_t run_length(const Scheme& scheme, const Shape& shape) {
