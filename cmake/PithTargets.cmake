@@ -10,7 +10,10 @@ function(pith_target target)
     # Highway counts SSE4 as available only with AES and CLMUL, which the baseline lacks and no
     # kernel uses.
     target_compile_definitions(${target} PRIVATE HWY_DISABLE_PCLMUL_AES=1)
-    if(NOT PITH_AVX512)
+    if(PITH_BUILD_FUZZ)
+      # Fuzzers look at parsers; instrumented kernels take minutes to compile for each set.
+      target_compile_definitions(${target} PRIVATE HWY_COMPILE_ONLY_STATIC)
+    elseif(NOT PITH_AVX512)
       target_compile_definitions(${target} PRIVATE "HWY_DISABLED_TARGETS=(HWY_AVX3|HWY_AVX3_DL)")
     endif()
   endif()

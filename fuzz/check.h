@@ -61,7 +61,7 @@ inline void read_tensors(const Checkpoint& checkpoint) {
   for (std::size_t i = 0; i < checkpoint.tensors().size() && i < 16; ++i) {
     const TensorInfo& tensor = checkpoint.tensors()[i];
     check_shape(tensor);
-    if (tensor.shape.elements() > kMost) continue;
+    if (tensor.shape.elements() > kMost || tensor.shape.cols() > kMost) continue;
     std::vector<std::byte> bytes(static_cast<std::size_t>(tensor.bytes));
     (void)checkpoint.read_bytes(i, 0, bytes);
     if (!tensor.encoding.decodable) continue;

@@ -95,11 +95,19 @@ std::size_t find_invalid_utf8(std::string_view text) {
 }
 
 std::string printable(std::string_view text, std::size_t limit) {
-  if (text.size() <= limit) return escape(text);
-  // A cut may fall into a character: its bytes are then shown as \x...
-  const std::size_t tail = limit / 2;
-  return escape(text.substr(0, limit - tail)) + "..." +
-         escape(text.substr(text.size() - tail));
+  // Escapes make text longer: of what is mostly escapes, less is shown.
+  for (std::size_t keep = limit;; keep /= 2) {
+    std::string out;
+    if (text.size() <= keep) {
+      out = escape(text);
+    } else {
+      // A cut may fall into a character: its bytes are then shown as \x...
+      const std::size_t tail = keep / 2;
+      out = escape(text.substr(0, keep - tail)) + "..." +
+            escape(text.substr(text.size() - tail));
+    }
+    if (out.size() <= limit + limit / 2 + 3 || keep < 2) return out;
+  }
 }
 
 }  // namespace pith

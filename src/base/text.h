@@ -9,7 +9,8 @@ namespace pith {
 
 /// `text` on one line, for a message: control bytes, quotes, backslashes and what is not
 /// UTF-8 become \n, \" or \x1b; what is longer than `limit` bytes is shortened in the
-/// middle, so that messages stay short whatever a file says.
+/// middle, so that messages stay short whatever a file says; at most half as much again
+/// with escapes.
 [[nodiscard]] std::string printable(std::string_view text, std::size_t limit = 96);
 
 /// Length of the UTF-8 character at the start of `text`, 1 to 4; 0 if it is none:

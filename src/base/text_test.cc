@@ -53,5 +53,11 @@ TEST(Utf8, FindsTheFirstBadByteAtAnyPlace) {
   }
 }
 
+TEST(Printable, EscapesDoNotMakeItLong) {
+  EXPECT_LE(printable(std::string(1000, '\xff'), 60).size(), 93u);
+  EXPECT_LE(printable(std::string(60, '\xff'), 60).size(), 93u);
+  EXPECT_EQ(printable(std::string(60, 'a'), 60), std::string(60, 'a'));
+}
+
 }  // namespace
 }  // namespace pith
