@@ -35,7 +35,8 @@ Status Observer::record(std::string_view layer, std::span<const float> values,
 
 Status Observer::merge(const Observer& other) {
   if (&other == this) {
-    const Observer copy = other;
+    Observer copy = other;  // which merging would change under its own feet
+    std::swap(layers_, copy.layers_);
     return merge(copy);
   }
   for (const auto& [name, layer] : other.layers_) {

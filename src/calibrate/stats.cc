@@ -121,7 +121,8 @@ void ValueStats::count_bins(std::span<const float> values) {
 
 void ValueStats::merge(const ValueStats& other) {
   if (&other == this) {
-    const ValueStats copy = other;
+    ValueStats copy = other;  // which merging would change under its own feet
+    std::swap(*this, copy);
     merge(copy);
     return;
   }

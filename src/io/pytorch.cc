@@ -97,7 +97,8 @@ class PytorchCheckpoint : public ViewCheckpoint {
     }
     for (PickledTensor& tensor : model->tensors) {
       const ZipEntry& entry = zip_.entries()[entries[tensor.storage]];
-      add(std::move(tensor), model->storages[tensor.storage].dtype, entry);
+      const DType dtype = model->storages[tensor.storage].dtype;
+      add(std::move(tensor), dtype, entry);
     }
     metadata_ = std::move(model->values);
     index_names();

@@ -44,7 +44,8 @@ Status in_file(const Status& status, const std::string& name) {
 }
 
 void ViewCheckpoint::set_file(std::filesystem::path path, std::string name) {
-  files_.assign(1, std::move(path));
+  files_.clear();
+  files_.push_back(std::move(path));
   name_ = std::move(name);
 }
 
