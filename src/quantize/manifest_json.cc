@@ -32,7 +32,7 @@ struct Name {
   std::string_view name;
 };
 template <typename T>  // clang 14 does not deduce it by itself
-Name(T, const char*) -> Name<T>;
+Name(T, const char*)->Name<T>;
 
 constexpr std::array kKinds = {
     Name{StoredKind::kKept, "kept"},           Name{StoredKind::kConverted, "converted"},
