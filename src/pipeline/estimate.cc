@@ -14,11 +14,12 @@ constexpr std::uint64_t kMostBytes = 16;
 
 }  // namespace
 
-Result<Estimate> estimate(const Pipeline& pipeline, std::span<const TensorSpec> tensors) {
+Result<Estimate> estimate(const Pipeline& pipeline,
+                          std::span<const TensorHeader> tensors) {
   PITH_OK(pipeline.validate());
   Estimate total;
   CheckedSize most = 0;
-  for (const TensorSpec& tensor : tensors) {
+  for (const TensorHeader& tensor : tensors) {
     most = most + CheckedSize::from_signed(tensor.shape.elements()) * kMostBytes;
     if (!most.fits_int64()) {
       return Status::invalid_argument(fmt::format(

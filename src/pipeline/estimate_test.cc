@@ -5,7 +5,7 @@
 namespace pith {
 namespace {
 
-std::vector<TensorSpec> specs() {
+std::vector<TensorHeader> specs() {
   return {{"a.weight", *Shape::make({6, 8})}, {"a.bias", *Shape::make({6})}};
 }
 
@@ -21,7 +21,7 @@ TEST(Estimate, EqualsTheRunWhateverTheStages) {
   for (const std::vector<StagePtr>& stages : orders) {
     const Pipeline pipeline(stages);
     Model model;
-    for (const TensorSpec& spec : specs()) {
+    for (const TensorHeader& spec : specs()) {
       const auto count = static_cast<std::size_t>(spec.shape.elements());
       model.push_back({spec.name, spec.shape, std::vector<float>(count, 1.5F)});
     }
@@ -59,7 +59,7 @@ TEST(Estimate, RefusesWhatARunRefuses) {
 }
 
 TEST(Estimate, ModelsBeyondInt64AreRefused) {
-  const std::vector<TensorSpec> huge = {
+  const std::vector<TensorHeader> huge = {
       {"a", *Shape::make({std::int64_t{1} << 60})},
       {"b", *Shape::make({std::int64_t{1} << 57})},
   };

@@ -101,7 +101,7 @@ class Run {
 
   const Pipeline& pipeline_;
   Model& model_;
-  std::vector<TensorSpec> specs_;
+  std::vector<TensorHeader> specs_;
   std::vector<Storage> storage_;
   std::vector<std::int64_t> nonzero_;
 };
@@ -145,7 +145,7 @@ Status Pipeline::validate() const {
   return {};
 }
 
-std::string Pipeline::skip_reason(const Stage& stage, const TensorSpec& tensor) const {
+std::string Pipeline::skip_reason(const Stage& stage, const TensorHeader& tensor) const {
   if (options_.skip_embeddings && options_.embedding_names.match(tensor.name)) {
     return std::string(kEmbedding);
   }

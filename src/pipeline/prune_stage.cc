@@ -49,7 +49,7 @@ class PruneStage : public Stage {
     return {};
   }
 
-  std::string skip_reason(const TensorSpec& tensor) const override {
+  std::string skip_reason(const TensorHeader& tensor) const override {
     if (tensor.shape.elements() == 0) return "has no elements";
     if (needs_matrix(options_.granularity) && tensor.shape.rank() != 2) {
       return "is not two-dimensional";
@@ -57,7 +57,7 @@ class PruneStage : public Stage {
     return {};
   }
 
-  Status apply(const TensorSpec& tensor, std::span<float> values) const override {
+  Status apply(const TensorHeader& tensor, std::span<float> values) const override {
     return prune({tensor.name, values, tensor.shape}, options_).status();
   }
 
@@ -72,9 +72,10 @@ class PruneStage : public Stage {
   }
 
   Result<std::unique_ptr<StageStream>> stream(
-      std::span<const TensorSpec> tensors) const override {
+      std::span<const TensorHeader> tensors) const override {
     std::vector<PruneStreamTensor> list;
-    for (const TensorSpec& tensor : tensors) list.push_back({tensor.name, tensor.shape});
+    for (const TensorHeader& tensor : tensors)
+      list.push_back({tensor.name, tensor.shape});
     PITH_TRY(PruneStream stream, PruneStream::make(options_, std::move(list)));
     return std::unique_ptr<StageStream>(
         std::make_unique<PruneStageStream>(std::move(stream)));
@@ -132,13 +133,13 @@ class ClipStage : public Stage {
 
   std::string_view name() const override { return "clip"; }
   Status validate() const override { return check_percentile(percentile_); }
-  Status apply(const TensorSpec& tensor, std::span<float> values) const override {
+  Status apply(const TensorHeader& tensor, std::span<float> values) const override {
     return clip(values, percentile_, tensor.name).status();
   }
   Result<std::unique_ptr<StageStream>> stream(
-      std::span<const TensorSpec> tensors) const override {
+      std::span<const TensorHeader> tensors) const override {
     PITH_OK(validate());
-    const TensorSpec& tensor = tensors.front();
+    const TensorHeader& tensor = tensors.front();
     const std::int64_t count = clip_count(percentile_, tensor.shape.elements());
     return std::unique_ptr<StageStream>(std::make_unique<ClipStream>(tensor.name, count));
   }
@@ -153,7 +154,7 @@ class LimitStage : public Stage {
 
   std::string_view name() const override { return "limit"; }
   Status validate() const override { return check_percentile(percentile_); }
-  Status apply(const TensorSpec& tensor, std::span<float> values) const override {
+  Status apply(const TensorHeader& tensor, std::span<float> values) const override {
     return limit(values, percentile_, tensor.name).status();
   }
 

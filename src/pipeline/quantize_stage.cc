@@ -72,7 +72,7 @@ class QuantizeStage : public Stage {
   std::string_view name() const override { return "quantize"; }
   Status validate() const override { return scheme_.validate(); }
 
-  Status fits(const TensorSpec& tensor) const override {
+  Status fits(const TensorHeader& tensor) const override {
     const Status status = scheme_.validate(tensor.shape);
     if (status.ok()) return status;
     return status.with_context(fmt::format("tensor '{}'", printable(tensor.name)));
@@ -82,7 +82,7 @@ class QuantizeStage : public Stage {
     return {.dtype = DType::kF32, .scheme = scheme_};
   }
 
-  Status apply(const TensorSpec& tensor, std::span<float> values) const override {
+  Status apply(const TensorHeader& tensor, std::span<float> values) const override {
     // Zeros decode to zeros; leaving them alone keeps the sign of -0, as the reference.
     if (count_sparsity(values).nonzero == 0) return {};
     PITH_TRY(TensorView view, TensorView::of(values, tensor.shape, tensor.name));
@@ -91,8 +91,8 @@ class QuantizeStage : public Stage {
   }
 
   Result<std::unique_ptr<StageStream>> stream(
-      std::span<const TensorSpec> tensors) const override {
-    const TensorSpec& tensor = tensors.front();
+      std::span<const TensorHeader> tensors) const override {
+    const TensorHeader& tensor = tensors.front();
     PITH_TRY(Quantizer quantizer, Quantizer::make(scheme_, tensor.shape, tensor.name));
     // A flat block that does not divide a row is cut by every chunk of rows.
     if (tensor.shape.cols() % scheme_.part_alignment(tensor.shape) != 0) {
@@ -125,7 +125,7 @@ class ConvertStage : public Stage {
     return {.dtype = dtype_, .scheme = {}};
   }
 
-  Status apply(const TensorSpec& tensor, std::span<float> values) const override {
+  Status apply(const TensorHeader& tensor, std::span<float> values) const override {
     if (dtype_ == DType::kF32) return {};
     PITH_TRY(TensorView view, TensorView::of(values, tensor.shape, tensor.name));
     std::vector<std::uint16_t> halves(values.size());

@@ -21,9 +21,9 @@ Status StageStream::feed(std::span<const float> /*values*/) { return {}; }
 
 Status StageStream::end_pass() { return {}; }
 
-std::string Stage::skip_reason(const TensorSpec& /*tensor*/) const { return {}; }
+std::string Stage::skip_reason(const TensorHeader& /*tensor*/) const { return {}; }
 
-Status Stage::fits(const TensorSpec& /*tensor*/) const { return {}; }
+Status Stage::fits(const TensorHeader& /*tensor*/) const { return {}; }
 
 Status Stage::apply_all(std::span<const StageTensor> tensors) const {
   std::vector<Status> found(tensors.size());
@@ -36,7 +36,7 @@ Status Stage::apply_all(std::span<const StageTensor> tensors) const {
 }
 
 Result<std::unique_ptr<StageStream>> Stage::stream(
-    std::span<const TensorSpec> /*tensors*/) const {
+    std::span<const TensorHeader> /*tensors*/) const {
   return Status::unsupported(fmt::format(
       "stage '{}' works on whole tensors only: it needs them in memory", name()));
 }

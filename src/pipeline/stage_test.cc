@@ -80,7 +80,7 @@ TEST(Stage, StorageFollowsTheLastStageThatSetsIt) {
 }
 
 TEST(Stage, QuantizeLeavesWhatItsCodesDecodeTo) {
-  const TensorSpec spec{"w", shape_of({2, 3})};
+  const TensorHeader spec{"w", shape_of({2, 3})};
   std::vector<float> values = {1, -2, 3, 0.1F, 0.2F, -0.3F};
   const Result<TensorView> view = TensorView::of(values, spec.shape);
   const Result<QuantizedTensor> codes = quantize(*view, Scheme::int8_rows());
@@ -116,7 +116,7 @@ TEST(Stage, NotFiniteIsRefusedWithTensorAndIndex) {
 }
 
 TEST(Stage, ConvertRoundsAndRefusesOverflow) {
-  const TensorSpec spec{"w", shape_of({3})};
+  const TensorHeader spec{"w", shape_of({3})};
   std::vector<float> values = {1.0001F, 65504, -3};
   ASSERT_TRUE(convert_stage(DType::kF16)->apply(spec, values).ok());
   EXPECT_EQ(values, (std::vector<float>{1, 65504, -3}));
@@ -141,8 +141,8 @@ TEST(Stage, GlobalPruningLetsTensorsCompete) {
   options.scope = PruneScope::kGlobal;
   std::vector<float> small = {0.1F, 0.2F};
   std::vector<float> large = {1, 2};
-  const TensorSpec small_spec{"small", shape_of({2})};
-  const TensorSpec large_spec{"large", shape_of({2})};
+  const TensorHeader small_spec{"small", shape_of({2})};
+  const TensorHeader large_spec{"large", shape_of({2})};
   const std::vector<StageTensor> tensors = {{small_spec, small}, {large_spec, large}};
   ASSERT_TRUE(prune_stage(options)->apply_all(tensors).ok());
   EXPECT_EQ(small, (std::vector<float>{0, 0}));
@@ -185,7 +185,7 @@ std::vector<StagePtr> streaming_stages() {
 RC_GTEST_PROP(StageStream, RowByRowGivesTheSameBits, ()) {
   const auto rows = *rc::gen::inRange<std::int64_t>(1, 20);
   const std::int64_t cols = 8;
-  const TensorSpec spec{"w", shape_of({rows, cols})};
+  const TensorHeader spec{"w", shape_of({rows, cols})};
   // Few different values, so that there are ties.
   const auto whole = *rc::gen::container<std::vector<int>>(
       static_cast<std::size_t>(rows * cols), rc::gen::inRange(-6, 7));
@@ -208,7 +208,7 @@ RC_GTEST_PROP(StageStream, RowByRowGivesTheSameBits, ()) {
 }
 
 TEST(StageStream, NanIsNamedByItsIndexInTheTensor) {
-  const TensorSpec spec{"w", shape_of({2, 2})};
+  const TensorHeader spec{"w", shape_of({2, 2})};
   std::vector<float> values = {1, 2, 3, std::numeric_limits<float>::quiet_NaN()};
   Result<std::unique_ptr<StageStream>> stream =
       clip_stage(0.5F)->stream(std::span(&spec, 1));
@@ -222,7 +222,7 @@ class Doubling : public Stage {
  public:
   std::string_view name() const override { return "double"; }
   Status validate() const override { return {}; }
-  Status apply(const TensorSpec& /*tensor*/, std::span<float> values) const override {
+  Status apply(const TensorHeader& /*tensor*/, std::span<float> values) const override {
     for (float& value : values) value *= 2;
     return {};
   }
@@ -232,8 +232,8 @@ TEST(Stage, AStageOfOnesOwnNeedsThreeFunctions) {
   const Doubling stage;
   std::vector<float> a = counting(3);
   std::vector<float> b = counting(2);
-  const TensorSpec spec_a{"a", shape_of({3})};
-  const TensorSpec spec_b{"b", shape_of({2})};
+  const TensorHeader spec_a{"a", shape_of({3})};
+  const TensorHeader spec_b{"b", shape_of({2})};
   const std::vector<StageTensor> tensors = {{spec_a, a}, {spec_b, b}};
   ASSERT_TRUE(stage.apply_all(tensors).ok());
   EXPECT_EQ(a, (std::vector<float>{2, 4, 6}));

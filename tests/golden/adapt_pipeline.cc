@@ -44,8 +44,8 @@ Json stats_of(const StageStats& stats) {
               {"ratio_3dp", fixed(stats.code_ratio(), 3)}};
 }
 
-Result<std::vector<TensorSpec>> specs_of(const Json& tensors) {
-  std::vector<TensorSpec> specs;
+Result<std::vector<TensorHeader>> specs_of(const Json& tensors) {
+  std::vector<TensorHeader> specs;
   for (const Json& tensor : tensors) {
     PITH_TRY(Shape shape, to_shape(tensor.at("shape")));
     specs.push_back({tensor.at("name").get<std::string>(), std::move(shape)});
@@ -59,7 +59,7 @@ Result<Json> compress(const Json& inputs) {
 
 Result<Json> estimate_case(const Json& inputs) {
   const Pipeline pipeline = pipeline_of(inputs, EmbeddingNames::reference());
-  PITH_TRY(std::vector<TensorSpec> specs, specs_of(inputs.at("tensors")));
+  PITH_TRY(std::vector<TensorHeader> specs, specs_of(inputs.at("tensors")));
   PITH_TRY(Estimate found, estimate(pipeline, specs));
   return Json{{"bytes", found.code_bytes}};
 }
@@ -103,7 +103,7 @@ Result<Json> compress_with(const Json& inputs, const EmbeddingNames& names) {
   const Pipeline pipeline = pipeline_of(inputs, names);
   PITH_TRY(Model model, model_of(inputs));
   PITH_TRY(PipelineResult done, pipeline.run(std::move(model)));
-  PITH_TRY(std::vector<TensorSpec> specs, specs_of(inputs.at("tensors")));
+  PITH_TRY(std::vector<TensorHeader> specs, specs_of(inputs.at("tensors")));
   PITH_TRY(Estimate estimated, estimate(pipeline, specs));
   Json tensors = Json::array();
   for (const ModelTensor& tensor : done.model) {

@@ -125,7 +125,7 @@ std::string estimate_equals_run(const Case& item) {
   const StagePtr int8 = quantize_stage(Scheme::int8_tensor());
   const Pipeline pipeline({int8, int8});
   Model model = model_of(counting(item.inputs.at("elements").get<std::size_t>()));
-  const TensorSpec spec{model[0].name, model[0].shape};
+  const TensorHeader spec{model[0].name, model[0].shape};
   const Result<PipelineResult> done = pipeline.run(std::move(model));
   if (!done) return show(done.error());
   const Result<Estimate> estimated = estimate(pipeline, std::span(&spec, 1));

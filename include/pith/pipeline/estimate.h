@@ -26,6 +26,7 @@ struct Estimate {
 /// A pipeline without stages leaves the model as it is, and a model without tensors has 0
 /// bytes. kInvalidArgument if an option is out of its range or a tensor does not fit a
 /// stage, as run() would refuse it.
-Result<Estimate> estimate(const Pipeline& pipeline, std::span<const TensorSpec> tensors);
+Result<Estimate> estimate(const Pipeline& pipeline,
+                          std::span<const TensorHeader> tensors);
 
 }  // namespace pith

@@ -93,7 +93,7 @@ class Pipeline {
 
   /// Why a stage leaves a tensor as it is, or empty.
   [[nodiscard]] std::string skip_reason(const Stage& stage,
-                                        const TensorSpec& tensor) const;
+                                        const TensorHeader& tensor) const;
 
   /// kInvalidArgument if there are no tensors, no stages, an option is out of its range,
   /// values do not fit their shape, or two tensors have the same name; all this before

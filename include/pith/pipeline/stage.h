@@ -10,7 +10,7 @@
 //    public:
 //     std::string_view name() const override { return "round"; }
 //     pith::Status validate() const override { return {}; }
-//     pith::Status apply(const pith::TensorSpec&, std::span<float> v) const override {
+//     pith::Status apply(const pith::TensorHeader&, std::span<float> v) const override {
 //       for (float& x : v) x = std::round(x);
 //       return {};
 //     }
@@ -39,7 +39,7 @@
 namespace pith {
 
 /// A tensor before any of its values is read.
-struct TensorSpec {
+struct TensorHeader {
   std::string name;
   Shape shape;
 };
@@ -60,7 +60,7 @@ struct Storage {
 
 /// A tensor in memory that a stage changes in place.
 struct StageTensor {
-  const TensorSpec& spec;
+  const TensorHeader& spec;
   std::span<float> values;
 };
 
@@ -98,16 +98,16 @@ class Stage {
 
   /// Why the stage leaves this tensor as it is ("not two-dimensional"); empty if it takes
   /// it.
-  [[nodiscard]] virtual std::string skip_reason(const TensorSpec& tensor) const;
+  [[nodiscard]] virtual std::string skip_reason(const TensorHeader& tensor) const;
 
   /// Fails where apply() would fail by the shape alone.
-  [[nodiscard]] virtual Status fits(const TensorSpec& tensor) const;
+  [[nodiscard]] virtual Status fits(const TensorHeader& tensor) const;
 
   /// How a tensor that was stored as `before` is stored after this stage.
   [[nodiscard]] virtual Storage storage(const Storage& before) const { return before; }
 
   /// Changes the values of one tensor. The message of an error names the tensor.
-  virtual Status apply(const TensorSpec& tensor, std::span<float> values) const = 0;
+  virtual Status apply(const TensorHeader& tensor, std::span<float> values) const = 0;
 
   /// Changes all tensors that the stage takes: in parallel by apply(), unless they
   /// compete with each other. The error is that of the first tensor that has one.
@@ -117,7 +117,7 @@ class Stage {
   /// compete. kUnsupported if the stage cannot work row by row: the tensor must then fit
   /// in memory.
   [[nodiscard]] virtual Result<std::unique_ptr<StageStream>> stream(
-      std::span<const TensorSpec> tensors) const;
+      std::span<const TensorHeader> tensors) const;
 };
 
 using StagePtr = std::shared_ptr<const Stage>;
