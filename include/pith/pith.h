@@ -38,6 +38,8 @@
 #include "pith/quantize/quantize.h"
 #include "pith/quantize/scheme.h"
 #include "pith/quantize/smooth.h"
+#include "pith/report/report.h"
+#include "pith/report/sample.h"
 #include "pith/run/cpu.h"
 #include "pith/run/matvec.h"
 #include "pith/tensor/buffer.h"
