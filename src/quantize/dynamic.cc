@@ -23,12 +23,20 @@ constexpr std::int64_t kBatch = 64;       // rows whose scales lie on the stack
 constexpr std::int64_t kPiece = 1 << 16;  // elements per task
 
 Status check(const DynamicOptions& options) {
-  if (options.bits != 8 && options.bits != 4) {
+  if (options.bits != 8 && options.bits != 7 && options.bits != 4) {
     return Status::invalid_argument(
-        fmt::format("dynamic: bits is {}, expected 8 or 4", options.bits));
+        fmt::format("dynamic: bits is {}, expected 8, 7 or 4", options.bits));
   }
-  if (options.rule != ScaleRule::kAbsmax && options.rule != ScaleRule::kPercentile) {
-    return Status::invalid_argument("dynamic: the rule must be absmax or percentile");
+  if (options.rule != ScaleRule::kAbsmax && options.rule != ScaleRule::kPercentile &&
+      options.rule != ScaleRule::kGiven) {
+    return Status::invalid_argument(
+        "dynamic: the rule must be absmax, percentile or given");
+  }
+  if (options.rule == ScaleRule::kGiven &&
+      !(options.given_scale > 0 && std::isfinite(options.given_scale))) {
+    return Status::invalid_argument(
+        fmt::format("dynamic: given_scale is {}, expected a finite value above 0",
+                    options.given_scale));
   }
   if (options.rule == ScaleRule::kPercentile &&
       !(options.percentile >= 0 && options.percentile <= 1)) {
@@ -42,14 +50,14 @@ Status check(const DynamicOptions& options) {
 bool quantize_rows(const float* x, std::int64_t begin, std::int64_t end,
                    std::int64_t cols, const DynamicOptions& options, std::int8_t* codes,
                    float* scales) {
-  const int largest = options.bits == 8 ? 127 : 7;
+  const int largest = (1 << (options.bits - 1)) - 1;
   for (std::int64_t row = begin; row < end; row += kBatch) {
     const std::int64_t rows = std::min(kBatch, end - row);
     const kernels::Groups in{x + row * cols, rows, cols, cols};
     std::array<std::uint32_t, kBatch> magnitudes;
     kernels::absmax_groups(in, magnitudes.data());
     std::array<float, kBatch> divisors;
-    bool limit = options.rule == ScaleRule::kPercentile;
+    bool limit = options.rule != ScaleRule::kAbsmax;
     for (std::int64_t r = 0; r < rows; ++r) {
       const auto i = static_cast<std::size_t>(r);
       if (magnitudes[i] >= kernels::kInfinityBits) return false;
@@ -61,7 +69,9 @@ bool quantize_rows(const float* x, std::int64_t begin, std::int64_t end,
             kernels::select_magnitude(in.values + r * cols, cols, rank).bits;
         if (bits != 0) chosen = bits;
       }
-      const float scale = std::bit_cast<float>(chosen) / static_cast<float>(largest);
+      const float scale = options.rule == ScaleRule::kGiven
+                              ? options.given_scale
+                              : std::bit_cast<float>(chosen) / static_cast<float>(largest);
       scales[row + r] = scale;
       // A scale below the smallest float: codes are 0, and so is what they decode to.
       divisors[i] = scale > 0 ? scale : std::numeric_limits<float>::infinity();

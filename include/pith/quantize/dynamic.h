@@ -3,10 +3,9 @@
 //
 //   std::vector<std::int8_t> codes(rows * cols);
 //   std::vector<float> scales(rows);
-//   PITH_OK(pith::dynamic_quantize_rows(x, rows, cols, {}, codes, scales));   // no
-//   allocation
+//   PITH_OK(pith::dynamic_quantize_rows(x, rows, cols, {}, codes, scales));
 //
-// Codes are round(x / scale), ties away from zero, in [-127, 127] or [-7, 7], one per
+// Codes are round(x / scale), ties away from zero, in [-127, 127], [-63, 63] or [-7, 7], one per
 // byte at 4 bits too: kernels read them at once, nobody stores them. A row of zeros has
 // scale 0 and codes 0.
 #pragma once
@@ -22,10 +21,11 @@
 namespace pith {
 
 struct DynamicOptions {
-  int bits = 8;                         ///< 8 or 4
-  ScaleRule rule = ScaleRule::kAbsmax;  ///< kAbsmax or kPercentile
+  int bits = 8;                         ///< 8, 7 or 4
+  ScaleRule rule = ScaleRule::kAbsmax;  ///< kAbsmax, kPercentile or kGiven
   /// For kPercentile: in [0, 1]. Where the percentile is 0 the largest magnitude counts.
   double percentile = 1;
+  float given_scale = 0;  ///< for kGiven: finite and above 0; larger values saturate
 };
 
 /// One scale for all of x, returned. `codes` is as long as x.
