@@ -76,15 +76,19 @@ enum class TileKind : std::uint8_t {
   kS16,  ///< for bits 8: int16, quadruples of a row as columns 0, 2, 1, 3
   kU7,   ///< for bits 8, block 0: uint8, code + 64 of codes in [-63, 63]
   kS8,   ///< for bits 4: int8
+  kF32,  ///< for all: float
 };
 /// Bytes of a packed tile.
 std::int64_t tile_bytes(TileKind kind, std::int64_t rows, std::int64_t cols);
+/// Packs rows of floats for kF32: [groups][rows][depth].
+void pack_tile_f32(const PanelShape& shape, const float* x, std::int64_t row_stride,
+                   std::int64_t rows, std::byte* tile) noexcept;
 /// Packs `rows` rows of codes [rows][cols] in [-127, 127] (kU7: [-63, 63]): [cols / 4 or
 /// 8][rows][4 or 8]. For kS8 it begins with what sums start at: per 32 columns and row,
 /// twice an int16 of -8 times the sum of its columns j with j mod 4 in {0, 1}, and in {2,
 /// 3}.
-void pack_tile(TileKind kind, const std::int8_t* codes, std::int64_t rows,
-               std::int64_t cols, std::byte* tile) noexcept;
+void pack_tile(TileKind kind, const std::int8_t* codes, std::int64_t row_stride,
+               std::int64_t rows, std::int64_t cols, std::byte* tile) noexcept;
 
 /// The product of one tile with panels [first, last).
 struct PanelProduct {
@@ -105,7 +109,12 @@ void product_s8(const PanelProduct& args) noexcept;  ///< bits 8, tile kS16
 void product_u7(const PanelProduct& args) noexcept;
 void product_s4(const PanelProduct& args) noexcept;  ///< bits 4, tile kS8
 
-/// The definition of all three.
+/// Activations that are not quantized, tile kF32. Sums are floats: four of them per output, column c goes to
+/// sum c mod 4; at the end of a block each is multiplied with the scale and added to the total of
+/// its number; y = (t0 + t1) + (t2 + t3). With block 0 `y` has the sums of code * x.
+void product_f32(const PanelProduct& args) noexcept;
+
+/// The definition of all.
 void reference_product(TileKind kind, const PanelProduct& args) noexcept;
 
 }  // namespace pith::kernels

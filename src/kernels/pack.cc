@@ -69,47 +69,50 @@ std::int64_t tile_bytes(TileKind kind, std::int64_t rows, std::int64_t cols) {
       return (cols + 3) / 4 * rows * 4;
     case TileKind::kS8:
       return (cols + 31) / 32 * rows * (4 + 32);
+    case TileKind::kF32:  // whole groups of either width
+      return (cols + 31) / 32 * 32 * rows * 4;
   }
   return 0;
 }
 
 namespace {
 
-void pack_s16(const std::int8_t* codes, std::int64_t rows, std::int64_t cols,
-              std::byte* tile) {
+void pack_s16(const std::int8_t* codes, std::int64_t row_stride, std::int64_t rows,
+              std::int64_t cols, std::byte* tile) {
   constexpr int kOrder[4] = {0, 2, 1, 3};
   auto* out = reinterpret_cast<std::int16_t*>(tile);
   for (std::int64_t c = 0; c < cols; c += 4) {
     for (std::int64_t r = 0; r < rows; ++r) {
       for (const int j : kOrder) {
-        *out++ = c + j < cols ? codes[r * cols + c + j] : std::int16_t{0};
+        *out++ = c + j < cols ? codes[r * row_stride + c + j] : std::int16_t{0};
       }
     }
   }
 }
 
-void pack_u7(const std::int8_t* codes, std::int64_t rows, std::int64_t cols,
-             std::byte* tile) {
+void pack_u7(const std::int8_t* codes, std::int64_t row_stride, std::int64_t rows,
+             std::int64_t cols, std::byte* tile) {
   auto* out = reinterpret_cast<std::uint8_t*>(tile);
   for (std::int64_t c = 0; c < cols; c += 4) {
     for (std::int64_t r = 0; r < rows; ++r) {
       for (int j = 0; j < 4; ++j) {
-        const int code = c + j < cols ? codes[r * cols + c + j] : 0;
+        const int code = c + j < cols ? codes[r * row_stride + c + j] : 0;
         *out++ = static_cast<std::uint8_t>(code + kU7Offset);
       }
     }
   }
 }
 
-void pack_s8(const std::int8_t* codes, std::int64_t rows, std::int64_t cols,
-             std::byte* tile) {
+void pack_s8(const std::int8_t* codes, std::int64_t row_stride, std::int64_t rows,
+             std::int64_t cols, std::byte* tile) {
   auto* start = reinterpret_cast<std::int16_t*>(tile);
   auto* out = reinterpret_cast<std::int8_t*>(tile + (cols + 31) / 32 * rows * 4);
   for (std::int64_t c = 0; c < cols; c += 32) {
     for (std::int64_t r = 0; r < rows; ++r) {
       int sums[2] = {0, 0};
       for (std::int64_t j = 0; j < 32; ++j) {
-        const std::int8_t code = c + j < cols ? codes[r * cols + c + j] : std::int8_t{0};
+        const std::int8_t code =
+            c + j < cols ? codes[r * row_stride + c + j] : std::int8_t{0};
         sums[j % 4 / 2] += code;
         out[(j / 8 * rows + r) * 8 + j % 8] = code;
       }
@@ -121,15 +124,30 @@ void pack_s8(const std::int8_t* codes, std::int64_t rows, std::int64_t cols,
 
 }  // namespace
 
-void pack_tile(TileKind kind, const std::int8_t* codes, std::int64_t rows,
-               std::int64_t cols, std::byte* tile) noexcept {
+void pack_tile_f32(const PanelShape& shape, const float* x, std::int64_t row_stride,
+                   std::int64_t rows, std::byte* tile) noexcept {
+  auto* out = reinterpret_cast<float*>(tile);
+  const std::int64_t depth = shape.depth();
+  for (std::int64_t g = 0; g < shape.groups(); ++g) {
+    for (std::int64_t r = 0; r < rows; ++r) {
+      for (std::int64_t c = g * depth; c < (g + 1) * depth; ++c) {
+        *out++ = c < shape.cols ? x[r * row_stride + c] : 0.0f;
+      }
+    }
+  }
+}
+
+void pack_tile(TileKind kind, const std::int8_t* codes, std::int64_t row_stride,
+               std::int64_t rows, std::int64_t cols, std::byte* tile) noexcept {
   switch (kind) {
     case TileKind::kS16:
-      return pack_s16(codes, rows, cols, tile);
+      return pack_s16(codes, row_stride, rows, cols, tile);
     case TileKind::kU7:
-      return pack_u7(codes, rows, cols, tile);
+      return pack_u7(codes, row_stride, rows, cols, tile);
     case TileKind::kS8:
-      return pack_s8(codes, rows, cols, tile);
+      return pack_s8(codes, row_stride, rows, cols, tile);
+    case TileKind::kF32:
+      return;  // pack_tile_f32
   }
 }
 

@@ -42,6 +42,19 @@ struct Sums {
       }
     }
   }
+  HWY_INLINE void Store(hn::TFromD<D>* out, int64_t stride, int64_t panel) const {
+    HWY_UNROLL(8)
+    for (int r = 0; r < kRows; ++r) {
+      HWY_UNROLL(8)
+      for (int p = 0; p < kPanels; ++p) {
+        auto* to = out + r * stride + (panel + p) * kPanelOutputs;
+        HWY_UNROLL(8)
+        for (int part = 0; part < kVectors; ++part) {
+          hn::StoreU(v[r][p][part], D(), to + part * kLanes);
+        }
+      }
+    }
+  }
 };
 
 // Four bytes, in all lanes.

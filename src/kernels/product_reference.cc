@@ -29,6 +29,8 @@ int activation(TileKind kind, const PanelProduct& args, std::int64_t r, std::int
       const std::byte* codes = args.tile + (args.shape.cols + 31) / 32 * rows * 4;
       return static_cast<std::int8_t>(codes[(c / 8 * rows + r) * 8 + c % 8]);
     }
+    case TileKind::kF32:
+      break;
   }
   return 0;
 }
@@ -44,9 +46,40 @@ float scale_of(const PanelShape& shape, const std::byte* scales, std::int64_t o)
   return scale;
 }
 
+// See product_f32.
+void reference_product_f32(const PanelProduct& args) {
+  const PanelShape& shape = args.shape;
+  const std::int64_t depth = shape.depth();
+  const std::int64_t block = shape.block == 0 ? shape.groups() * depth : shape.block;
+  const auto* x = reinterpret_cast<const float*>(args.tile);
+  for (std::int64_t p = args.first; p < args.last; ++p) {
+    for (std::int64_t o = 0; o < kPanelOutputs; ++o) {
+      for (std::int64_t r = 0; r < args.rows; ++r) {
+        const std::byte* place = args.panels + p * shape.stride();
+        float totals[4] = {};
+        for (std::int64_t begin = 0; begin < shape.groups() * depth; begin += block) {
+          const float scale = shape.block == 0 ? 1.0f : scale_of(shape, place, o);
+          place += shape.scale_bytes();
+          float sums[4] = {};
+          for (std::int64_t c = begin; c < begin + block; ++c) {
+            const int code = weight(shape, place, o, c % depth);
+            sums[c % 4] += static_cast<float>(code) *
+                           x[(c / depth * args.rows + r) * depth + c % depth];
+            if (c % depth == depth - 1) place += 32;
+          }
+          for (int j = 0; j < 4; ++j) totals[j] += sums[j] * scale;
+        }
+        args.y[r * args.stride + p * kPanelOutputs + o] =
+            (totals[0] + totals[1]) + (totals[2] + totals[3]);
+      }
+    }
+  }
+}
+
 }  // namespace
 
 void reference_product(TileKind kind, const PanelProduct& args) noexcept {
+  if (kind == TileKind::kF32) return reference_product_f32(args);
   const PanelShape& shape = args.shape;
   const std::int64_t depth = shape.depth();
   const std::int64_t block = shape.block == 0 ? shape.cols : shape.block;

@@ -30,6 +30,8 @@ void run(TileKind kind, const PanelProduct& args) {
       return product_u7(args);
     case TileKind::kS8:
       return product_s4(args);
+    case TileKind::kF32:
+      return product_f32(args);
   }
 }
 
@@ -67,7 +69,7 @@ class Product : public testing::Test {
     }
     std::vector<std::byte> tile(
         static_cast<std::size_t>(tile_bytes(kind, rows, shape.cols)));
-    pack_tile(kind, x.data(), rows, shape.cols, tile.data());
+    pack_tile(kind, x.data(), shape.cols, rows, shape.cols, tile.data());
 
     PanelProduct args;
     args.shape = shape;
@@ -146,6 +148,48 @@ TEST_F(Product, BlockScaledSumsHaveOneOrder) {
       }
     }
     check(TileKind::kS16, {8, 9, 36, 12, half}, 5);
+  }
+}
+
+TEST_F(Product, FloatActivationsHaveOneOrder) {
+  std::mt19937 random(1);
+  for (const int bits : {8, 4}) {
+    for (const std::int64_t block : {0, 32, 64}) {
+      for (std::int64_t rows = 1; rows <= kTileRows; ++rows) {
+        for (const std::int64_t outputs : kOutputs) {
+          PanelShape shape{bits, outputs, block == 0 ? 77 : 3 * block, block, true};
+          std::vector<std::int8_t> w(static_cast<std::size_t>(shape.cols));
+          std::vector<float> scales(3);
+          std::vector<std::byte> panels(static_cast<std::size_t>(shape.bytes()));
+          clear_panels(shape, panels.data());
+          for (std::int64_t o = 0; o < outputs; ++o) {
+            for (auto& code : w) code = extreme_or_random(random, bits == 8 ? 127 : 7);
+            for (float& scale : scales)
+              scale = static_cast<float>(random() % 64 + 1) / 1024;
+            pack_output(shape, o, w.data(), scales.data(), panels.data());
+          }
+          std::vector<float> x(static_cast<std::size_t>(rows * shape.cols));
+          for (float& value : x)
+            value = static_cast<float>(random() % 2001) / 777.0f - 1.2f;
+          std::vector<std::byte> tile(
+              static_cast<std::size_t>(tile_bytes(TileKind::kF32, rows, shape.cols)));
+          pack_tile_f32(shape, x.data(), shape.cols, rows, tile.data());
+          PanelProduct args{shape, panels.data(), 0, shape.panels(), tile.data(), rows};
+          args.stride = shape.panels() * kPanelOutputs;
+          std::vector<float> expected(static_cast<std::size_t>(rows * args.stride));
+          std::vector<float> y(expected.size());
+          args.y = expected.data();
+          reference_product(TileKind::kF32, args);
+          args.y = y.data();
+          for (const std::string& target : available_targets()) {
+            ASSERT_TRUE(set_target(target).ok());
+            product_f32(args);
+            ASSERT_EQ(y, expected)
+                << target << ' ' << bits << ' ' << block << ' ' << rows;
+          }
+        }
+      }
+    }
   }
 }
 

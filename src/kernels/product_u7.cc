@@ -41,16 +41,7 @@ struct OpU7 {
       codes.Advance(32);
       x += kRows * 4;
     }
-    HWY_UNROLL(8)
-    for (int r = 0; r < kRows; ++r) {
-      HWY_UNROLL(8)
-      for (int p = 0; p < kPanels; ++p) {
-        int32_t* out = a.sums + r * a.stride + (panel + p) * kPanelOutputs;
-        HWY_UNROLL(8)
-        for (int v = 0; v < kVectors; ++v)
-          hn::StoreU(sums.v[r][p][v], d32, out + v * kLanes);
-      }
-    }
+    sums.Store(a.sums, a.stride, panel);
   }
 };
 
