@@ -41,6 +41,7 @@
 #include "pith/report/report.h"
 #include "pith/report/sample.h"
 #include "pith/run/cpu.h"
+#include "pith/run/linear.h"
 #include "pith/run/matvec.h"
 #include "pith/tensor/buffer.h"
 #include "pith/tensor/dtype.h"

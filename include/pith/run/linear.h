@@ -1,0 +1,92 @@
+// A linear layer that computes with compressed weights as they are: y = W x + b.
+//
+//   PITH_TRY(pith::Linear layer, pith::Linear::make(quantized, bias));
+//   std::vector<float> y(rows * layer.outputs());
+//   PITH_OK(layer.forward(x, rows, y));
+//
+// Weights are packed once for the kernels (packed_bytes(), pack_seconds() tell what that costs).
+// Activations are quantized on the fly; products of codes are summed as exact integers, and what scales
+// make of them is added in a fixed order: the bits of y depend neither on the instruction set nor on
+// the number of threads nor on how rows are put into batches.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "pith/base/result.h"
+#include "pith/quantize/quantize.h"
+
+namespace pith {
+
+/// How activations enter the product.
+enum class Activations : std::uint8_t {
+  kInt8Rows,    ///< int8, a scale for each row from its largest magnitude
+  kInt8Tensor,  ///< int8, one scale for all rows of a call
+  kStatic,      ///< int8, LinearOptions::static_scale; values beyond it saturate
+  kInt7Rows,  ///< codes in [-63, 63]: faster where bytes are multiplied in pairs; int8 weights of a
+              ///< row or tensor only
+  kF32,  ///< not quantized: only weights are codes
+};
+
+struct LinearOptions {
+  Activations activations = Activations::kInt8Rows;
+  float static_scale = 0;  ///< for kStatic: finite and above 0
+  /// One per input: x is multiplied by it first. Weights smoothed by factors (smooth.h)
+  /// need 1 / factor here. Empty: none.
+  std::span<const float> input_scale = {};
+};
+
+class Linear {
+ public:
+  /// Packs a matrix of codes [outputs, inputs] of any scheme; `bias` is empty or has one
+  /// value per output. A copy of a layer shares the weights. Schemes that no kernel takes
+  /// (int8 with zero points, blocks that cross rows or are no multiple of 4, for int4 of
+  /// 32) are decoded to f32, and activations stay f32.
+  ///
+  /// kInvalidArgument if the weight is no matrix, sizes differ or an option is out of its range;
+  /// kUnsupported if the scheme cannot have these activations (int7 with blocks).
+  static Result<Linear> make(const QuantizedTensor& weight,
+                             std::span<const float> bias = {},
+                             const LinearOptions& options = {});
+
+  [[nodiscard]] std::int64_t inputs() const;
+  [[nodiscard]] std::int64_t outputs() const;
+  [[nodiscard]] const Scheme& scheme() const;
+  /// Bytes of the weights in memory.
+  [[nodiscard]] std::int64_t packed_bytes() const;
+  /// Time that packing took.
+  [[nodiscard]] double pack_seconds() const;
+
+  /// True if the weights were decoded to f32, because no kernel takes their scheme.
+  [[nodiscard]] bool decoded() const;
+
+  /// y[r] = W x[r] + b for `rows` rows; x has rows * inputs(), y rows * outputs() values.
+  /// Memory is allocated only when `rows` exceeds that of all calls before.
+  ///
+  /// kInvalidArgument if sizes differ; kNotFinite if x has a NaN or infinity (with its index), unless
+  /// activations are f32. Uses the library's threads; a layer serves one caller at a time, copies
+  /// of it serve several.
+  Status forward(std::span<const float> x, std::int64_t rows, std::span<float> y);
+  /// The same for bf16 activations, given by their bits.
+  Status forward_bf16(std::span<const std::uint16_t> x, std::int64_t rows,
+                      std::span<float> y);
+
+ private:
+  struct Weights;
+  struct Scratch {
+    std::vector<float> converted;  // from bf16
+    std::vector<float> scaled;     // by input_scale
+    std::vector<std::int8_t> codes;
+    std::vector<float> scales;
+    std::vector<std::byte> tiles;
+  };
+  Linear() = default;
+  Status quantize_input(std::span<const float> x, std::int64_t rows);
+
+  std::shared_ptr<const Weights> weights_;
+  Scratch scratch_;
+};
+
+}  // namespace pith
