@@ -7,12 +7,13 @@ set(PITH_PRIVATE_LIBRARIES hwy::hwy TBB::tbb fmt::fmt Threads::Threads)
 
 if(NOT PITH_KERNELS_ONLY)
   find_package(nlohmann_json REQUIRED)
+  find_package(yaml-cpp REQUIRED)
   find_package(ZLIB REQUIRED)
   find_package(PkgConfig REQUIRED)
   pkg_check_modules(xxhash REQUIRED IMPORTED_TARGET libxxhash)
   pkg_check_modules(re2 REQUIRED IMPORTED_TARGET re2)
   list(APPEND PITH_PRIVATE_LIBRARIES nlohmann_json::nlohmann_json ZLIB::ZLIB PkgConfig::xxhash
-       PkgConfig::re2)
+       PkgConfig::re2 yaml-cpp)
 endif()
 
 if(PITH_BUILD_TESTS)

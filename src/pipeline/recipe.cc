@@ -1,0 +1,150 @@
+#include "pith/pipeline/recipe.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <array>
+
+#include "src/base/nearest.h"
+
+namespace pith {
+namespace {
+
+// Why a rule whose pattern fits leaves a tensor to the next; empty if it takes it.
+std::string refusal(const Rule& rule, bool exact, const TensorHeader& tensor) {
+  if (exact) return {};
+  if (tensor.shape.rank() < rule.min_rank) {
+    return fmt::format("rank {} below {}", tensor.shape.rank(), rule.min_rank);
+  }
+  if (tensor.shape.elements() < rule.min_elements) {
+    return fmt::format("{} elements, fewer than {}", tensor.shape.elements(),
+                       rule.min_elements);
+  }
+  return {};
+}
+
+RuleChoice choose_one(const Recipe& recipe, const TensorHeader& tensor,
+                      std::vector<bool>& used) {
+  RuleChoice choice;
+  choice.reason = "no rule";
+  for (std::size_t i = 0; i < recipe.rules.size(); ++i) {
+    const Rule& rule = recipe.rules[i];
+    for (const NamePattern& pattern : rule.match) {
+      if (!pattern.match(tensor.name)) continue;
+      if (recipe.skip_embeddings && !pattern.exact() && !rule.stages.empty() &&
+          recipe.embedding_names.match(tensor.name)) {
+        used[i] = true;
+        choice.reason = "embedding";
+        continue;
+      }
+      std::string reason = refusal(rule, pattern.exact(), tensor);
+      if (!reason.empty()) {
+        choice.reason = std::move(reason);
+        continue;
+      }
+      used[i] = true;
+      choice.rule = &rule;
+      choice.reason = rule.stages.empty() ? "rule keeps it" : "";
+      return choice;
+    }
+  }
+  return choice;
+}
+
+// The error for a rule that takes nothing: an exact name is perhaps a slip.
+Status unused_rule(const Rule& rule, std::span<const TensorHeader> tensors) {
+  std::vector<std::string_view> names;
+  for (const TensorHeader& tensor : tensors) names.push_back(tensor.name);
+  std::string hint;
+  if (rule.match.size() == 1 && rule.match[0].exact()) {
+    if (const std::string_view near = nearest(rule.match[0].text(), names);
+        !near.empty()) {
+      hint = fmt::format(" Did you mean '{}'?", near);
+    }
+  }
+  for (const TensorHeader& tensor : tensors) {
+    if (!hint.empty()) break;
+    for (const NamePattern& pattern : rule.match) {
+      if (!pattern.match(tensor.name)) continue;
+      const std::string reason = refusal(rule, pattern.exact(), tensor);
+      hint = reason.empty() ? fmt::format(" An earlier rule takes '{}'.", tensor.name)
+                            : fmt::format(" It fits '{}', which is left out: {}.",
+                                          tensor.name, reason);
+      break;
+    }
+  }
+  return Status::invalid_argument(fmt::format("rule {} takes none of the {} tensors.{}",
+                                              rule.to_string(), tensors.size(), hint));
+}
+
+}  // namespace
+
+std::string Rule::to_string() const {
+  std::vector<std::string> patterns;
+  for (const NamePattern& pattern : match)
+    patterns.push_back(fmt::format("'{}'", pattern.text()));
+  const std::string all = fmt::format("{}", fmt::join(patterns, ", "));
+  return line > 0 ? fmt::format("{} (line {})", all, line) : all;
+}
+
+Result<std::vector<RuleChoice>> Recipe::choose(
+    std::span<const TensorHeader> tensors) const {
+  std::vector<bool> used(rules.size(), false);
+  std::vector<RuleChoice> choices;
+  choices.reserve(tensors.size());
+  for (const TensorHeader& tensor : tensors) {
+    RuleChoice choice = choose_one(*this, tensor, used);
+    if (choice.rule != nullptr) {
+      for (const StagePtr& stage : choice.rule->stages) {
+        PITH_OK(stage->fits(tensor).with_context("rule " + choice.rule->to_string()));
+      }
+    }
+    choices.push_back(std::move(choice));
+  }
+  for (std::size_t i = 0; i < rules.size(); ++i) {
+    if (!used[i]) return unused_rule(rules[i], tensors);
+  }
+  return choices;
+}
+
+Result<Recipe> recipe_from_flags(const RecipeFlags& flags) {
+  std::string yaml = "version: 1\n";
+  if (flags.skip_embeddings) yaml += "skip_embeddings: true\n";
+  yaml += "rules:\n";
+  for (const std::string& ignore : flags.ignore) {
+    // A bare word is a regular expression that may be found anywhere in the name.
+    const bool pattern =
+        ignore.starts_with("re:") || ignore.find_first_of("*?") != std::string::npos;
+    std::string quoted;
+    for (const char c : pattern ? ignore : "re:.*(?:" + ignore + ").*") {
+      quoted += c == '\'' ? "''" : std::string(1, c);
+    }
+    yaml += fmt::format("  - match: '{}'\n    min_rank: 0\n    stages: []\n", quoted);
+  }
+  yaml += "  - match: '*'\n    stages:\n";
+  if (!flags.prune.empty() || !flags.nm.empty()) {
+    std::vector<std::string> options;
+    if (!flags.nm.empty()) {
+      options.push_back(fmt::format("n_m: '{}'", flags.nm));
+    } else {
+      options.push_back(fmt::format("sparsity: {}", flags.prune));
+    }
+    if (!flags.prune_metric.empty())
+      options.push_back("importance: " + flags.prune_metric);
+    if (flags.prune_metric == "random")
+      options.push_back(fmt::format("seed: {}", flags.seed));
+    yaml += fmt::format("      - prune: {{{}}}\n", fmt::join(options, ", "));
+  }
+  if (flags.quantize == "fp16" || flags.quantize == "f16" || flags.quantize == "bf16") {
+    yaml += fmt::format("      - convert: {}\n", flags.quantize);
+  } else if (!flags.quantize.empty()) {
+    yaml += fmt::format("      - quantize: {}\n", flags.quantize);
+  }
+  if (flags.prune.empty() && flags.nm.empty() && flags.quantize.empty()) {
+    return Status::invalid_argument(
+        "nothing to do: give --quantize, --prune, --nm or --recipe (see --help)");
+  }
+  return Recipe::parse(yaml, "flags");
+}
+
+}  // namespace pith
