@@ -28,6 +28,13 @@ class PruneStageStream : public StageStream {
   Status feed(std::span<const float> values) override { return stream_.feed(values); }
   Status end_pass() override { return stream_.end_pass(); }
   Status apply(std::span<float> values) override { return stream_.apply(values); }
+  Status apply_with_mask(std::span<float> values, std::span<std::byte> mask) override {
+    return stream_.apply(values, mask);
+  }
+  Status rewind() override {
+    stream_.rewind();
+    return {};
+  }
 
  private:
   PruneStream stream_;
@@ -55,6 +62,10 @@ class PruneStage : public Stage {
       return "is not two-dimensional";
     }
     return {};
+  }
+
+  std::optional<std::int64_t> kept(const TensorHeader& tensor) const override {
+    return kept_by_shape(options_, tensor.shape);
   }
 
   Status apply(const TensorHeader& tensor, std::span<float> values) const override {
@@ -107,11 +118,7 @@ class ClipStream : public StageStream {
 
   Status end_pass() override {
     fed_ = 0;
-    if (selector_.next_pass()) return {};
-    // With a threshold of 0 every zero goes, so that no -0 is left.
-    const float threshold = selector_.threshold();
-    pruner_.emplace(threshold, threshold == 0 ? std::numeric_limits<std::int64_t>::max()
-                                              : selector_.ties());
+    if (!selector_.next_pass()) make_pruner();
     return {};
   }
 
@@ -120,7 +127,19 @@ class ClipStream : public StageStream {
     return {};
   }
 
+  Status rewind() override {
+    make_pruner();
+    return {};
+  }
+
  private:
+  void make_pruner() {
+    // With a threshold of 0 every zero goes, so that no -0 is left.
+    const float threshold = selector_.threshold();
+    pruner_.emplace(threshold, threshold == 0 ? std::numeric_limits<std::int64_t>::max()
+                                              : selector_.ties());
+  }
+
   std::string name_;
   std::int64_t fed_ = 0;  // in this pass
   MagnitudeSelector selector_;

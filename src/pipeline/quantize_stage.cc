@@ -51,6 +51,11 @@ class QuantizeStream : public StageStream {
     return {};
   }
 
+  Status rewind() override {
+    next_ = 0;
+    return {};
+  }
+
  private:
   Result<TensorView> part_of(std::span<const float> values) const {
     const std::int64_t count = static_cast<std::int64_t>(values.size());
@@ -78,6 +83,7 @@ class QuantizeStage : public Stage {
     return status.with_context(fmt::format("tensor '{}'", printable(tensor.name)));
   }
 
+  bool stores() const override { return true; }
   Storage storage(const Storage& /*before*/) const override {
     return {.dtype = DType::kF32, .scheme = scheme_};
   }
@@ -121,6 +127,7 @@ class ConvertStage : public Stage {
         fmt::format("dtype is {}, expected f32, f16 or bf16", to_string(dtype_)));
   }
 
+  bool stores() const override { return true; }
   Storage storage(const Storage& /*before*/) const override {
     return {.dtype = dtype_, .scheme = {}};
   }

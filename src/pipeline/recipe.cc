@@ -113,8 +113,8 @@ Result<Recipe> recipe_from_flags(const RecipeFlags& flags) {
   yaml += "rules:\n";
   for (const std::string& ignore : flags.ignore) {
     // A bare word is a regular expression that may be found anywhere in the name.
-    const bool pattern =
-        ignore.starts_with("re:") || ignore.find_first_of("*?") != std::string::npos;
+    // One that begins with a star can only be meant as a glob.
+    const bool pattern = ignore.starts_with("re:") || ignore.starts_with('*');
     std::string quoted;
     for (const char c : pattern ? ignore : "re:.*(?:" + ignore + ").*") {
       quoted += c == '\'' ? "''" : std::string(1, c);

@@ -21,6 +21,15 @@ Status StageStream::feed(std::span<const float> /*values*/) { return {}; }
 
 Status StageStream::end_pass() { return {}; }
 
+Status StageStream::apply_with_mask(std::span<float> /*values*/,
+                                    std::span<std::byte> /*mask*/) {
+  return Status::unsupported("the stage makes no masks");
+}
+
+std::optional<std::int64_t> Stage::kept(const TensorHeader& /*tensor*/) const {
+  return std::nullopt;
+}
+
 std::string Stage::skip_reason(const TensorHeader& /*tensor*/) const { return {}; }
 
 Status Stage::fits(const TensorHeader& /*tensor*/) const { return {}; }

@@ -31,7 +31,9 @@ class ElementChoice {
   }
 
   [[nodiscard]] bool needs_pass() const { return count_ > 0 && passes_ < 2; }
+  /// Its budgets shrink as rows are pruned.
   [[nodiscard]] Threshold& threshold() { return threshold_; }
+  void rewind() { threshold_ = whole_; }
   [[nodiscard]] bool has_nan() const { return all_.has_nan(); }
 
   void add(const ImportanceOptions& options, std::span<const float> values,
@@ -71,6 +73,7 @@ class ElementChoice {
     if (all_.next_pass()) return;
     threshold_ = Threshold::first(count_, all_.result());
     if (nonzero_) threshold_.limit_nonzero(may_go_, nonzero_->result());
+    whole_ = threshold_;
   }
 
  private:
@@ -82,6 +85,7 @@ class ElementChoice {
   std::int64_t may_go_ = 0;
   int passes_ = 0;
   Threshold threshold_ = Threshold::none();
+  Threshold whole_ = Threshold::none();  // as it was before any row
 };
 
 }  // namespace
@@ -267,6 +271,13 @@ Status PruneStream::apply(std::span<float> rows, std::span<std::byte> mask) {
   impl_->after += {static_cast<std::int64_t>(rows.size()), applied.nonzero};
   impl_->advance(rows.size());
   return {};
+}
+
+void PruneStream::rewind() {
+  impl_->rewind();
+  if (impl_->elements) impl_->elements->rewind();
+  impl_->pruned = 0;
+  impl_->after = {};
 }
 
 std::int64_t PruneStream::pruned() const { return impl_->pruned; }

@@ -12,7 +12,7 @@
 //         - quantize: {bits: 4, group: block, block_size: 32, scale_type: f16}
 //
 // Rules are read from top to bottom, and the first that takes a tensor decides. A pattern is a glob (`*`
-// any text, `?` one character) or `re:` and a regular expression (RE2), each of the whole name. A
+// any text, `?` one character, `[ab]` one of these) or `re:` and a regular expression (RE2), each of the whole name. A
 // rule takes tensors of rank 2 and more unless it says otherwise (`min_rank`, `min_elements`) or names one
 // exactly; so biases and norms stay as they are. What no rule takes is kept.
 //
@@ -48,12 +48,13 @@ class NamePattern {
 
   [[nodiscard]] bool match(std::string_view name) const;
   /// True if it has neither wildcards nor is a regular expression: it names one tensor.
-  [[nodiscard]] bool exact() const { return expression_ == nullptr; }
+  [[nodiscard]] bool exact() const { return exact_; }
   [[nodiscard]] const std::string& text() const { return text_; }
 
  private:
   struct Expression;
   std::string text_;
+  bool exact_ = true;
   std::shared_ptr<const Expression> expression_;
 };
 

@@ -22,6 +22,7 @@
 // stages, and an estimate is what a run gives.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -73,7 +74,8 @@ struct StageTensor {
 ///   for (each chunk) PITH_OK(stream.apply(chunk));
 ///
 /// Chunks are whole rows, consecutive, tensor after tensor; their sizes may differ from
-/// pass to pass. The result is that of Stage::apply on the whole tensor, bit for bit.
+/// pass to pass. The result is that of Stage::apply on the whole tensor, bit for bit, and
+/// it is the same each time after a rewind(): later stages have passes of their own.
 class StageStream {
  public:
   virtual ~StageStream() = default;
@@ -83,6 +85,11 @@ class StageStream {
   virtual Status feed(std::span<const float> values);
   virtual Status end_pass();
   virtual Status apply(std::span<float> values) = 0;
+  /// Goes back to the first chunk: apply() is to begin anew.
+  virtual Status rewind() { return {}; }
+  /// apply() that also tells what is kept, in the bytes of those rows as in BitMask.
+  /// kUnsupported unless the stage makes masks (Stage::kept).
+  virtual Status apply_with_mask(std::span<float> values, std::span<std::byte> mask);
 };
 
 class Stage {
@@ -102,6 +109,14 @@ class Stage {
 
   /// Fails where apply() would fail by the shape alone.
   [[nodiscard]] virtual Status fits(const TensorHeader& tensor) const;
+
+  /// How many weights the stage keeps and all others zeroes, if it makes masks and the
+  /// shape alone tells it.
+  [[nodiscard]] virtual std::optional<std::int64_t> kept(
+      const TensorHeader& tensor) const;
+
+  /// True for a stage that ends a chain: it tells how values are stored.
+  [[nodiscard]] virtual bool stores() const { return false; }
 
   /// How a tensor that was stored as `before` is stored after this stage.
   [[nodiscard]] virtual Storage storage(const Storage& before) const { return before; }

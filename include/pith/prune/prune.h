@@ -16,6 +16,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -85,6 +86,12 @@ struct Pruned {
 /// Checks what can be checked without a tensor. kInvalidArgument names option, value,
 /// range.
 Status check(const PruneOptions& options);
+
+/// Weights that the mask of a tensor of that shape keeps; nothing if the values decide,
+/// too: with kGlobal, blocks that are smaller at an edge, and scores other than magnitudes,
+/// where the floor of non-zero weights counts.
+[[nodiscard]] std::optional<std::int64_t> kept_by_shape(const PruneOptions& options,
+                                                        const Shape& shape);
 
 /// Prunes one tensor; kGlobal means the same as kTensor.
 ///

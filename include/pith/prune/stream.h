@@ -58,6 +58,9 @@ class PruneStream {
   /// was needed NaN is found here.
   Status apply(std::span<float> rows, std::span<std::byte> mask = {});
 
+  /// Goes back to the first row: the same is applied once more.
+  void rewind();
+
   /// Elements zeroed, and the sparsity, of what was applied so far.
   [[nodiscard]] std::int64_t pruned() const;
   [[nodiscard]] Sparsity after() const;
