@@ -14,5 +14,6 @@ using Run = std::function<Status()>;
 
 Run add_convert(CLI::App& command);
 Run add_inspect(CLI::App& command);
+Run add_report(CLI::App& command);
 
 }  // namespace pith::cli

@@ -25,6 +25,8 @@ constexpr Command kCommands[] = {
     {"inspect", "List the tensors of a checkpoint, with statistics if asked for",
      add_inspect},
     {"convert", "Write a checkpoint in another format or element type", add_convert},
+    {"report", "Show what pith compress reported, as a page, a model card or text",
+     add_report},
 };
 
 // What to do about it, where the library cannot know the flag.
