@@ -20,6 +20,7 @@ using DotI8 = hn::CappedTag<int8_t, 32>;
 using DotU8 = hn::CappedTag<uint8_t, 32>;
 using DotI16 = hn::CappedTag<int16_t, 16>;
 using DotI32 = hn::CappedTag<int32_t, 8>;
+using DotF32 = hn::CappedTag<float, 8>;
 
 // Lane i = a[2i] * b[2i] + a[2i+1] * b[2i+1]; exact unless all four are -32768.
 HWY_INLINE hn::Vec<DotI32> DotPairsI16(hn::Vec<DotI16> a, hn::Vec<DotI16> b) {
@@ -95,6 +96,18 @@ HWY_INLINE void AddDotQuadsU8I8(hn::Vec<DotU8> a, hn::Vec<DotI8> b, hn::Vec<DotI
       : [a] "x"(a.raw), [b] "x"(b.raw), [ones] "x"(ones.raw));
 #else
   sum = hn::Add(sum, DotPairsI16(DotPairsU8I8(a, b), ones));
+#endif
+}
+
+// sum += a * b, the product rounded first.
+HWY_INLINE void AddProduct(hn::Vec<DotF32> a, hn::Vec<DotF32> b, hn::Vec<DotF32>& sum) {
+#if HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX2
+  __m256 product;
+  asm("vmulps %[b], %[a], %[product]\n\tvaddps %[product], %[sum], %[sum]"
+      : [sum] "+x"(sum.raw), [product] "=&x"(product)
+      : [a] "x"(a.raw), [b] "x"(b.raw));
+#else
+  sum = hn::Add(sum, hn::Mul(a, b));
 #endif
 }
 

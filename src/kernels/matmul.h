@@ -9,6 +9,7 @@
 //   bits 4: groups of 8 columns, 32 bytes: byte 4 o + j has column 8 g + j in its low
 //   half and column
 //           8 g + 4 + j in its high half, each as code + 8
+//   bits 32: a column, 32 bytes: float o is output o; no blocks
 //   block > 0: before the groups of a block stand the scales of its 8 outputs, f16 or f32
 //
 // Outputs and columns that are not there have code 0. Panels lie `stride` bytes apart, a
@@ -35,7 +36,7 @@ inline constexpr std::int64_t kMaxExactCols = 131072;
 inline constexpr int kU7Offset = 64;
 
 struct PanelShape {
-  int bits = 8;              ///< 8 or 4
+  int bits = 8;              ///< 8, 4 or 32
   std::int64_t outputs = 0;  ///< rows of W
   std::int64_t cols = 0;     ///< at most kMaxExactCols if block is 0
   /// Columns that share a scale, a divisor of cols and a multiple of 4 (bits 4: of 32),
@@ -47,9 +48,10 @@ struct PanelShape {
     return (outputs + kPanelOutputs - 1) / kPanelOutputs;
   }
   /// Columns of a group.
-  [[nodiscard]] std::int64_t depth() const { return bits == 8 ? 4 : 8; }
+  [[nodiscard]] std::int64_t depth() const { return bits == 8 ? 4 : bits == 4 ? 8 : 1; }
   /// Groups of a panel; for bits 4 a multiple of 4, so that it is made of 32 columns.
   [[nodiscard]] std::int64_t groups() const {
+    if (bits == 32) return cols;
     return bits == 8 ? (cols + 3) / 4 : (cols + 31) / 32 * 4;
   }
   [[nodiscard]] std::int64_t scale_bytes() const {
@@ -68,6 +70,9 @@ struct PanelShape {
 /// blocks into its panel. `panels` has shape.bytes() and was cleared by clear_panels.
 void pack_output(const PanelShape& shape, std::int64_t output, const std::int8_t* codes,
                  const float* scales, std::byte* panels) noexcept;
+/// The same for bits 32.
+void pack_output_f32(const PanelShape& shape, std::int64_t output, const float* values,
+                     std::byte* panels) noexcept;
 /// Code 0 everywhere.
 void clear_panels(const PanelShape& shape, std::byte* panels) noexcept;
 
@@ -112,7 +117,11 @@ void product_s4(const PanelProduct& args) noexcept;  ///< bits 4, tile kS8
 /// Activations that are not quantized, tile kF32. Sums are floats: four of them per output, column c goes to
 /// sum c mod 4; at the end of a block each is multiplied with the scale and added to the total of
 /// its number; y = (t0 + t1) + (t2 + t3). With block 0 `y` has the sums of code * x.
+/// Bits 32: columns are added one by one to a sum, which every kDenseBlock columns is added
+/// to the total and begins again.
 void product_f32(const PanelProduct& args) noexcept;
+void product_dense(const PanelProduct& args) noexcept;  ///< its part for bits 32
+inline constexpr std::int64_t kDenseBlock = 512;
 
 /// The definition of all.
 void reference_product(TileKind kind, const PanelProduct& args) noexcept;

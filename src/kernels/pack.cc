@@ -17,7 +17,7 @@ std::int64_t group_offset(const PanelShape& shape, std::int64_t g) {
 
 void clear_panels(const PanelShape& shape, std::byte* panels) noexcept {
   // Code 0 is byte 0, or two nibbles of 8.
-  std::memset(panels, shape.bits == 8 ? 0 : 0x88,
+  std::memset(panels, shape.bits == 4 ? 0x88 : 0,
               static_cast<std::size_t>(shape.bytes()));
   if (shape.block == 0) return;
   const std::int64_t block_bytes = shape.block / shape.depth() * 32 + shape.scale_bytes();
@@ -58,6 +58,15 @@ void pack_output(const PanelShape& shape, std::int64_t output, const std::int8_t
     } else {
       std::memcpy(place, &scales[b], sizeof(float));
     }
+  }
+}
+
+void pack_output_f32(const PanelShape& shape, std::int64_t output, const float* values,
+                     std::byte* panels) noexcept {
+  auto* panel =
+      reinterpret_cast<float*>(panels + output / kPanelOutputs * shape.stride());
+  for (std::int64_t c = 0; c < shape.cols; ++c) {
+    panel[c * kPanelOutputs + output % kPanelOutputs] = values[c];
   }
 }
 

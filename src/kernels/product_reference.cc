@@ -46,8 +46,31 @@ float scale_of(const PanelShape& shape, const std::byte* scales, std::int64_t o)
   return scale;
 }
 
+void reference_product_dense(const PanelProduct& args) {
+  const auto* x = reinterpret_cast<const float*>(args.tile);
+  for (std::int64_t p = args.first; p < args.last; ++p) {
+    const auto* panel =
+        reinterpret_cast<const float*>(args.panels + p * args.shape.stride());
+    for (std::int64_t o = 0; o < kPanelOutputs; ++o) {
+      for (std::int64_t r = 0; r < args.rows; ++r) {
+        float total = 0;
+        float sum = 0;
+        for (std::int64_t c = 0; c < args.shape.cols; ++c) {
+          if (c % kDenseBlock == 0) {
+            total += sum;
+            sum = 0;
+          }
+          sum += panel[c * kPanelOutputs + o] * x[c * args.rows + r];
+        }
+        args.y[r * args.stride + p * kPanelOutputs + o] = total + sum;
+      }
+    }
+  }
+}
+
 // See product_f32.
 void reference_product_f32(const PanelProduct& args) {
+  if (args.shape.bits == 32) return reference_product_dense(args);
   const PanelShape& shape = args.shape;
   const std::int64_t depth = shape.depth();
   const std::int64_t block = shape.block == 0 ? shape.groups() * depth : shape.block;

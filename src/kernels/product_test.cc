@@ -193,6 +193,52 @@ TEST_F(Product, FloatActivationsHaveOneOrder) {
   }
 }
 
+TEST_F(Product, FloatWeightsHaveOneOrder) {
+  std::mt19937 random(2);
+  const auto value = [&] { return static_cast<float>(random() % 2001) / 777.0f - 1.2f; };
+  for (const std::int64_t cols : {std::int64_t{1}, std::int64_t{33}, kDenseBlock,
+                                  kDenseBlock + 1, 2 * kDenseBlock + 77}) {
+    for (const std::int64_t outputs : kOutputs) {
+      for (std::int64_t rows = 1; rows <= kTileRows; ++rows) {
+        const PanelShape shape{.bits = 32, .outputs = outputs, .cols = cols};
+        std::vector<std::byte> panels(static_cast<std::size_t>(shape.bytes()));
+        clear_panels(shape, panels.data());
+        std::vector<float> w(static_cast<std::size_t>(cols));
+        for (std::int64_t o = 0; o < outputs; ++o) {
+          for (float& weight : w) weight = value();
+          pack_output_f32(shape, o, w.data(), panels.data());
+        }
+        std::vector<float> x(static_cast<std::size_t>(rows * cols));
+        for (float& activation : x) activation = value();
+        std::vector<std::byte> tile(
+            static_cast<std::size_t>(tile_bytes(TileKind::kF32, rows, cols)));
+        pack_tile_f32(shape, x.data(), cols, rows, tile.data());
+        PanelProduct args{shape, panels.data(), 0, shape.panels(), tile.data(), rows};
+        args.stride = shape.panels() * kPanelOutputs;
+        std::vector<float> expected(static_cast<std::size_t>(rows * args.stride));
+        std::vector<float> y(expected.size());
+        args.y = expected.data();
+        reference_product(TileKind::kF32, args);
+        for (std::int64_t r = 0; r < rows; ++r) {  // and the last output's is W x
+          double sum = 0;
+          for (std::int64_t c = 0; c < cols; ++c) {
+            sum += double{w[static_cast<std::size_t>(c)]} *
+                   double{x[static_cast<std::size_t>(r * cols + c)]};
+          }
+          ASSERT_NEAR(expected[static_cast<std::size_t>(r * args.stride + outputs - 1)],
+                      sum, 1e-5 * static_cast<double>(cols));
+        }
+        args.y = y.data();
+        for (const std::string& target : available_targets()) {
+          ASSERT_TRUE(set_target(target).ok());
+          product_f32(args);
+          ASSERT_EQ(y, expected) << target << ' ' << cols << ' ' << rows;
+        }
+      }
+    }
+  }
+}
+
 TEST_F(Product, LargestCodesDoNotOverflow) {
   for (std::int64_t rows = 1; rows <= kTileRows; ++rows) {
     check(TileKind::kS16, {.bits = 8, .outputs = 8, .cols = kMaxExactCols}, rows, true);

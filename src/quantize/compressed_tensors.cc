@@ -11,6 +11,7 @@
 // w = (code - zero point) * scale.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <optional>
@@ -60,7 +61,81 @@ class CompressedWeight : public DenseTensor {
     return {};
   }
 
+  Result<std::optional<StoredCodes>> read_codes() const override {
+    std::optional<StoredCodes> none;
+    const CtWeights& w = m_.weights;
+    if (w.is_float || !m_.g_idx.empty() || w.strategy == CtStrategy::kBlock ||
+        m_.shape.elements() == 0) {
+      return none;
+    }
+    const std::int64_t rows = m_.shape.rows();
+    const std::int64_t cols = m_.shape.cols();
+    StoredCodes stored;
+    QuantizedTensor& tensor = stored.tensor;
+    tensor.shape = m_.shape;
+    tensor.scheme = w.bits == 8 ? Scheme::w8a8() : Scheme::w4a16(w.group_size);
+    Scheme& scheme = tensor.scheme;
+    scheme.symmetric = !m_.zero_point;
+    scheme.scale_type = DType::kF32;
+    scheme.group = w.strategy == CtStrategy::kTensor    ? Group::kTensor
+                   : w.strategy == CtStrategy::kChannel ? Group::kRow
+                                                        : Group::kBlock;
+    scheme.block_size = scheme.group == Group::kBlock ? w.group_size : 0;
+    if (!scheme.validate(m_.shape).ok()) return none;  // groups of an odd size
+    const std::int64_t scale_rows = scale_row(rows - 1) + 1;
+    std::vector<float> scales;
+    std::vector<float> zeros;
+    PITH_OK(read_scales(0, scale_rows, scales));
+    PITH_OK(read_zero_points(0, scale_rows, zeros));
+    tensor.scales = Buffer(scheme.scale_bytes(m_.shape));
+    std::copy(scales.begin(), scales.end(), tensor.scales.as<float>().begin());
+    tensor.zero_points = Buffer(scheme.zero_point_bytes(m_.shape));
+    std::transform(zeros.begin(), zeros.end(),
+                   tensor.zero_points.as<std::int8_t>().begin(),
+                   [](float zero) { return static_cast<std::int8_t>(zero); });
+    // Rows are filled up to whole words of the file.
+    const std::int64_t from_bytes = m_.codes.info().bytes / rows;
+    const std::int64_t to_bytes = w.bits == 8 ? cols : cols / 2 + cols % 2;
+    tensor.codes = Buffer(scheme.code_bytes(m_.shape));
+    const std::int64_t step = rows_at_a_time(cols);
+    std::vector<std::byte> some;
+    for (std::int64_t first = 0; first < rows; first += step) {
+      const std::int64_t n = std::min(step, rows - first);
+      some.resize(static_cast<std::size_t>(n * from_bytes));
+      PITH_OK(read_code_bytes(first, some));
+      for (std::int64_t r = 0; r < n; ++r) {
+        std::memcpy(tensor.codes.data() + (first + r) * to_bytes,
+                    some.data() + r * from_bytes, static_cast<std::size_t>(to_bytes));
+      }
+    }
+    return std::optional(std::move(stored));
+  }
+
  private:
+  Status read_scales(std::int64_t first, std::int64_t rows,
+                     std::vector<float>& scales) const {
+    scales.resize(static_cast<std::size_t>(rows * m_.groups));
+    PITH_OK(m_.scale.read_floats(first * m_.groups, scales));
+    for (std::size_t i = 0; i < scales.size(); ++i) {
+      if (!(scales[i] > 0) || !std::isfinite(scales[i])) {
+        return m_.scale.corrupt(
+            fmt::format("scale {} is {}, expected a finite number above 0",
+                        static_cast<std::size_t>(first * m_.groups) + i, scales[i]));
+      }
+    }
+    return {};
+  }
+
+  // Rows of codes in two's complement.
+  Status read_code_bytes(std::int64_t first, std::span<std::byte> codes) const {
+    PITH_OK(m_.codes.read(first * (m_.codes.info().bytes / m_.shape.rows()), codes));
+    if (m_.format != CtFormat::kPacked) return {};
+    // From code + 2^(bits-1).
+    const std::byte flip{m_.weights.bits == 4 ? std::uint8_t{0x88} : std::uint8_t{0x80}};
+    for (std::byte& byte : codes) byte ^= flip;
+    return {};
+  }
+
   // Rows of scales, which may be shared by rows of weights.
   [[nodiscard]] std::int64_t scale_row(std::int64_t row) const {
     switch (m_.weights.strategy) {
@@ -78,26 +153,13 @@ class CompressedWeight : public DenseTensor {
     if (out.empty()) return {};
     const std::int64_t scale_first = scale_row(first);
     const std::int64_t scale_rows = scale_row(first + rows - 1) - scale_first + 1;
-    std::vector<float> scales(static_cast<std::size_t>(scale_rows * m_.groups));
-    PITH_OK(m_.scale.read_floats(scale_first * m_.groups, scales));
-    for (std::size_t i = 0; i < scales.size(); ++i) {
-      if (!(scales[i] > 0) || !std::isfinite(scales[i])) {
-        return m_.scale.corrupt(fmt::format(
-            "scale {} is {}, expected a finite number above 0",
-            static_cast<std::size_t>(scale_first * m_.groups) + i, scales[i]));
-      }
-    }
+    std::vector<float> scales;
+    PITH_OK(read_scales(scale_first, scale_rows, scales));
     std::vector<float> zeros;
     PITH_OK(read_zero_points(scale_first, scale_rows, zeros));
     const std::int64_t row_bytes = m_.codes.info().bytes / m_.shape.rows();
     std::vector<std::byte> codes(static_cast<std::size_t>(rows * row_bytes));
-    PITH_OK(m_.codes.read(first * row_bytes, codes));
-    if (m_.format == CtFormat::kPacked) {
-      // From code + 2^(bits-1) to two's complement.
-      const std::byte flip{m_.weights.bits == 4 ? std::uint8_t{0x88}
-                                                : std::uint8_t{0x80}};
-      for (std::byte& byte : codes) byte ^= flip;
-    }
+    PITH_OK(read_code_bytes(first, codes));
     for (std::int64_t r = 0; r < rows; ++r) {
       const auto at =
           static_cast<std::size_t>((scale_row(first + r) - scale_first) * m_.groups);

@@ -52,7 +52,17 @@ class Folder {
     if (!model) return {};
     const auto index = (*model)->find(name);
     EXPECT_TRUE(index.has_value());
-    return index ? testing::read_values(**model, *index) : std::vector<float>();
+    if (!index) return {};
+    const std::vector<float> values = testing::read_values(**model, *index);
+    const auto stored = read_codes(**model, *index);
+    EXPECT_TRUE(stored) << stored.error().message();
+    has_codes = stored && stored->has_value();
+    if (has_codes) {  // they mean the same
+      std::vector<float> decoded(values.size());
+      EXPECT_TRUE(dequantize((*stored)->tensor, decoded).ok());
+      EXPECT_EQ(decoded, values);
+    }
+    return values;
   }
   // The refusal on opening or reading.
   std::string refusal() {
@@ -67,6 +77,7 @@ class Folder {
     return status.message();
   }
   StatusCode code = StatusCode::kOk;
+  bool has_codes = false;  // of what values() gave
 
  private:
   TempFolder folder_;
@@ -91,6 +102,7 @@ TEST(CompressedTensors, PackedRowsWithAnOddWidth) {
   EXPECT_EQ(folder.values("m.weight"),
             (std::vector<float>{-4, -3.5, -3, -2.5, -2, -1.5, -1, -0.5, 0,  //
                                 14, 12, 10, 8, 6, 4, 2, 0, -2}));
+  EXPECT_TRUE(folder.has_codes);
   const auto model = folder.open();
   ASSERT_TRUE(model);
   ASSERT_EQ((*model)->tensors().size(), 2u);

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <optional>
 #include <utility>
 
@@ -50,6 +51,12 @@ class DenseCheckpoint : public Checkpoint {
         "tensor '{}': it is decoded from several parts, and has no bytes of its "
         "own",
         printable(tensors_[tensor].name)));
+  }
+
+  Result<std::optional<StoredCodes>> read_codes(std::size_t tensor) const {
+    const Source& source = sources_[tensor];
+    if (source.values == nullptr) return std::optional<StoredCodes>();
+    return source.values->read_codes();
   }
 
  private:
@@ -146,7 +153,35 @@ Result<DenseView> view_of(const Checkpoint& stored, const std::filesystem::path&
   return view_bitsandbytes(stored);
 }
 
+// Blocks of GGUF that are Pith's own.
+std::optional<Scheme> scheme_of(const TensorInfo& info) {
+  if (info.encoding.name == "Q8_0") return Scheme::q8_0();
+  if (info.encoding.name == "Q4_0") return Scheme::q4_0();
+  return std::nullopt;
+}
+
 }  // namespace
+
+Result<std::optional<StoredCodes>> read_codes(const Checkpoint& model,
+                                              std::size_t tensor) {
+  if (const auto* dense = dynamic_cast<const DenseCheckpoint*>(&model)) {
+    return dense->read_codes(tensor);
+  }
+  const TensorInfo& info = model.tensors()[tensor];
+  const auto scheme = scheme_of(info);
+  if (model.format() != Format::kGguf || !scheme) return std::optional<StoredCodes>();
+  StoredCodes stored;
+  stored.tensor.scheme = *scheme;
+  stored.tensor.shape = info.shape;
+  stored.tensor.codes = Buffer(info.bytes);
+  PITH_OK(model.read_bytes(tensor, 0, stored.tensor.codes.bytes()));
+  for (std::int64_t b = 0; b < scheme->groups(info.shape); ++b) {
+    if (std::isfinite(stored.tensor.scale(b))) continue;
+    return StoredTensor(model, tensor)
+        .corrupt(fmt::format("the scale of block {} is not finite", b));
+  }
+  return std::optional(std::move(stored));
+}
 
 Status StoredTensor::read_floats(std::int64_t first, std::span<float> out) const {
   const DType dtype = *info().encoding.dtype;

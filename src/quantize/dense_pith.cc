@@ -48,14 +48,9 @@ class PithTensor : public DenseTensor {
   Status read_rows(std::int64_t first, std::int64_t rows,
                    std::span<float> out) const final {
     PITH_OK(read_values(first, rows, out));
-    const auto factors = part(PartRole::kColumnScale);
-    if (!factors) return {};
+    PITH_TRY(const std::vector<float> scale, column_scale());
+    if (scale.empty()) return {};
     const std::int64_t cols = shape().cols();
-    std::vector<float> scale(size(cols));
-    PITH_OK(factors->read_floats(0, scale));
-    for (const float factor : scale) {
-      if (!std::isfinite(factor)) return factors->corrupt("a factor is not finite");
-    }
     for (std::int64_t r = 0; r < rows; ++r) {
       float* row = out.data() + r * cols;
       for (std::int64_t c = 0; c < cols; ++c) row[c] *= scale[size(c)];
@@ -66,6 +61,40 @@ class PithTensor : public DenseTensor {
  protected:
   virtual Status read_values(std::int64_t first, std::int64_t rows,
                              std::span<float> out) const = 0;
+
+  // Empty if there is none.
+  [[nodiscard]] Result<std::vector<float>> column_scale() const {
+    const auto factors = part(PartRole::kColumnScale);
+    if (!factors) return std::vector<float>();
+    std::vector<float> scale(size(shape().cols()));
+    PITH_OK(factors->read_floats(0, scale));
+    for (const float factor : scale) {
+      if (!std::isfinite(factor)) return factors->corrupt("a factor is not finite");
+    }
+    return scale;
+  }
+
+  // Codes of 0 and the scales of the record's scheme.
+  [[nodiscard]] Result<StoredCodes> read_scales() const {
+    StoredCodes stored;
+    stored.tensor.scheme = scheme();
+    stored.tensor.shape = shape();
+    stored.tensor.codes = Buffer(scheme().code_bytes(shape()));
+    stored.tensor.scales = Buffer(scheme().scale_bytes(shape()));
+    stored.tensor.zero_points = Buffer(scheme().zero_point_bytes(shape()));
+    const std::span<std::byte> codes = stored.tensor.codes.bytes();
+    std::fill(codes.begin(), codes.end(), std::byte{0});
+    if (const auto scale = part(PartRole::kScale)) {
+      GroupValues values;  // checks them
+      PITH_OK(read_groups(0, scheme().groups(shape()), values));
+      PITH_OK(scale->read(0, stored.tensor.scales.bytes()));
+    }
+    if (const auto zeros = part(PartRole::kZeroPoint)) {
+      PITH_OK(zeros->read(0, stored.tensor.zero_points.bytes()));
+    }
+    PITH_TRY(stored.column_scale, column_scale());
+    return stored;
+  }
 
   [[nodiscard]] const TensorRecord& record() const { return record_; }
   [[nodiscard]] const Scheme& scheme() const { return *record_.scheme; }
@@ -113,6 +142,19 @@ class PlainTensor : public PithTensor {
 class QuantizedWeight : public PithTensor {
  public:
   using PithTensor::PithTensor;
+
+  Result<std::optional<StoredCodes>> read_codes() const override {
+    PITH_TRY(StoredCodes stored, read_scales());
+    PITH_OK(required(PartRole::kCodes).read(0, stored.tensor.codes.bytes()));
+    if (scheme().layout == Layout::kBlocks) {
+      for (std::int64_t b = 0; b < scheme().groups(shape()); ++b) {
+        if (std::isfinite(stored.tensor.scale(b))) continue;
+        return required(PartRole::kCodes)
+            .corrupt(fmt::format("the scale of block {} is not finite", b));
+      }
+    }
+    return std::optional(std::move(stored));
+  }
 
  private:
   Status read_values(std::int64_t first, std::int64_t rows,
@@ -250,7 +292,52 @@ class SparseWeight : public PithTensor {
  public:
   using PithTensor::PithTensor;
 
+  // A code of 0 stands for the value 0 only in a symmetric scheme.
+  Result<std::optional<StoredCodes>> read_codes() const override {
+    if (!record().scheme || !scheme().symmetric || scheme().layout == Layout::kBlocks) {
+      return std::optional<StoredCodes>();
+    }
+    PITH_TRY(StoredCodes stored, read_scales());
+    const std::int64_t cols = shape().cols();
+    const std::int64_t step = rows_at_a_time(cols);
+    for (std::int64_t first = 0; first < shape().rows(); first += step) {
+      PITH_OK(scatter(first, std::min(step, shape().rows() - first),
+                      stored.tensor.codes.bytes()));
+    }
+    return std::optional(std::move(stored));
+  }
+
  private:
+  // Puts the codes that are kept in their places among those of the dense tensor.
+  Status scatter(std::int64_t first, std::int64_t rows, std::span<std::byte> out) const {
+    const std::int64_t cols = shape().cols();
+    const std::int64_t mask_bytes = cols / 8 + (cols % 8 != 0);
+    std::vector<std::byte> mask(size(rows * mask_bytes));
+    PITH_OK(required(PartRole::kMask).read(first * mask_bytes, mask));
+    PITH_TRY(const std::vector<std::int64_t> offsets, read_offsets(first, rows, mask));
+    std::vector<float> kept(size(offsets.back() - offsets.front()));
+    PITH_OK(read_codes(offsets.front(), kept));
+    const bool flat = scheme().group == Group::kFlatBlock;
+    std::size_t next = 0;
+    for (std::int64_t r = 0; r < rows; ++r) {
+      // Rows of 4-bit codes begin a byte, but for flat blocks.
+      const std::int64_t begin =
+          (first + r) * (scheme().bits == 8 || flat ? cols : cols + cols % 2);
+      for (std::int64_t c = 0; c < cols; ++c) {
+        const std::byte byte = mask[size(r * mask_bytes + c / 8)];
+        if (((byte >> (c % 8)) & std::byte{1}) == std::byte{0}) continue;
+        const auto code = static_cast<std::byte>(static_cast<int>(kept[next++]));
+        const std::int64_t i = begin + c;
+        if (scheme().bits == 8) {
+          out[size(i)] = code;
+        } else {
+          out[size(i / 2)] |= (code & std::byte{15}) << (i % 2 == 0 ? 0 : 4);
+        }
+      }
+    }
+    return {};
+  }
+
   Status read_values(std::int64_t first, std::int64_t rows,
                      std::span<float> out) const override {
     const std::int64_t cols = shape().cols();

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -10,6 +11,7 @@
 
 #include "pith/base/result.h"
 #include "pith/io/checkpoint.h"
+#include "pith/quantize/dense.h"
 
 namespace pith {
 
@@ -55,6 +57,10 @@ class DenseTensor {
   /// Rows as Checkpoint::read_rows has them; the arguments fit.
   virtual Status read_rows(std::int64_t first, std::int64_t rows,
                            std::span<float> out) const = 0;
+  /// The codes, if it is made of integers that a Scheme describes.
+  virtual Result<std::optional<StoredCodes>> read_codes() const {
+    return std::optional<StoredCodes>();
+  }
 
  private:
   std::string label_;

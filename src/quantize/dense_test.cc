@@ -238,6 +238,15 @@ std::vector<Scheme> schemes() {
           Scheme::int8_flat_blocks(100'000)};
 }
 
+std::vector<float> decoded(const StoredCodes& stored) {
+  std::vector<float> values(static_cast<std::size_t>(stored.tensor.elements()));
+  EXPECT_TRUE(dequantize(stored.tensor, values).ok());
+  const std::vector<float>& scale = stored.column_scale;
+  if (scale.empty()) return values;
+  for (std::size_t i = 0; i < values.size(); ++i) values[i] *= scale[i % scale.size()];
+  return values;
+}
+
 // Every scheme, dense and sparse, with and without factors, read in pieces of every kind.
 TEST(DensePith, EverySchemeReadsBackByItsDefinition) {
   std::uint32_t seed = 1;
@@ -260,6 +269,12 @@ TEST(DensePith, EverySchemeReadsBackByItsDefinition) {
         ASSERT_EQ((*model)->tensors().size(), 1u);
         EXPECT_EQ((*model)->tensors()[0].shape, shape);
         ASSERT_EQ(testing::read_values(**model, 0), made.values);
+        const auto stored = read_codes(**model, 0);
+        ASSERT_TRUE(stored) << stored.error().message();
+        ASSERT_EQ(stored->has_value(), !sparse || scheme.symmetric);
+        if (*stored) {
+          ASSERT_EQ(decoded(**stored), made.values);
+        }
         const std::int64_t cols = shape.cols();
         for (std::int64_t first = 0; first < shape.rows();
              first += 1 + shape.rows() / 5) {

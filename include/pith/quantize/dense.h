@@ -19,9 +19,12 @@
 
 #include <filesystem>
 #include <memory>
+#include <optional>
+#include <vector>
 
 #include "pith/base/result.h"
 #include "pith/io/checkpoint.h"
+#include "pith/quantize/quantize.h"
 
 namespace pith {
 
@@ -36,5 +39,19 @@ namespace pith {
 /// do not fit; kUnsupported for a quantization method that is not read: the message names
 /// it.
 Result<std::unique_ptr<Checkpoint>> open_dense(const std::filesystem::path& path);
+
+/// A tensor of a compressed checkpoint as the codes that are stored.
+struct StoredCodes {
+  QuantizedTensor tensor;  ///< those of a sparse tensor filled up with zeros
+  /// What columns are multiplied by after decoding; empty: nothing.
+  std::vector<float> column_scale;
+};
+
+/// The codes of a tensor of a checkpoint that open_dense opened, or nothing if it is not
+/// stored as integer codes that a Scheme describes (plain numbers, floating-point codes,
+/// columns out of order, blocks of several rows). GGUF's Q8_0 and Q4_0 are such codes.
+/// kCorrupt as read_rows.
+Result<std::optional<StoredCodes>> read_codes(const Checkpoint& model,
+                                              std::size_t tensor);
 
 }  // namespace pith

@@ -11,12 +11,17 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <memory>
+#include <optional>
 #include <span>
+#include <string_view>
 #include <vector>
 
 #include "pith/base/result.h"
+#include "pith/io/checkpoint.h"
 #include "pith/quantize/quantize.h"
+#include "pith/tensor/view.h"
 
 namespace pith {
 
@@ -50,16 +55,38 @@ class Linear {
   static Result<Linear> make(const QuantizedTensor& weight,
                              std::span<const float> bias = {},
                              const LinearOptions& options = {});
+  /// The same for weights that are not compressed (f32, f16 or bf16): what other layers
+  /// are measured against. Activations stay f32.
+  static Result<Linear> make(TensorView weight, std::span<const float> bias = {},
+                             const LinearOptions& options = {});
+
+  /// Loads the weight `name` of a checkpoint: codes as Pith, compressed-tensors or
+  /// llama.cpp (Q8_0, Q4_0) stored them, anything else decoded. Without ".weight" at its
+  /// end the name may be that of the module. If there is a tensor with ".bias" in place of
+  /// ".weight", it is the bias. Factors of columns that the file has become input_scale.
+  /// Sparse codes are filled up with zeros: no kernel profits from them.
+  ///
+  /// The file is read once, not mapped, so that one that shrinks is an error; no memory but
+  /// the packed weights stays. `model` is best opened by open_dense (dense.h), which tells
+  /// codes from plain numbers.
+  ///
+  /// kNotFound if there is no such tensor; kInvalidArgument if the options give an
+  /// input_scale and the file too; else fails as reading and make() do.
+  static Result<Linear> load(const Checkpoint& model, std::string_view name,
+                             const LinearOptions& options = {});
+  static Result<Linear> load(const std::filesystem::path& path, std::string_view name,
+                             const LinearOptions& options = {});
 
   [[nodiscard]] std::int64_t inputs() const;
   [[nodiscard]] std::int64_t outputs() const;
-  [[nodiscard]] const Scheme& scheme() const;
+  /// Of the codes; nothing for weights that were no codes.
+  [[nodiscard]] const std::optional<Scheme>& scheme() const;
   /// Bytes of the weights in memory.
   [[nodiscard]] std::int64_t packed_bytes() const;
   /// Time that packing took.
   [[nodiscard]] double pack_seconds() const;
 
-  /// True if the weights were decoded to f32, because no kernel takes their scheme.
+  /// True if the weights are f32: they were, or no kernel takes their scheme.
   [[nodiscard]] bool decoded() const;
 
   /// y[r] = W x[r] + b for `rows` rows; x has rows * inputs(), y rows * outputs() values.

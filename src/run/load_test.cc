@@ -1,0 +1,194 @@
+// Layers loaded by name from files that are made here.
+#include <gtest/gtest.h>
+
+#include <random>
+#include <string>
+#include <vector>
+
+#include "pith/io/writer.h"
+#include "pith/quantize/dense.h"
+#include "pith/run/linear.h"
+#include "src/io/ggml_blocks.h"
+#include "src/quantize/manifest.h"
+#include "tests/support/safetensors_builder.h"
+#include "tests/support/samples.h"
+#include "tests/support/temp_folder.h"
+
+namespace pith {
+namespace {
+
+using testing::ByteBuilder;
+using testing::SafetensorsBuilder;
+using testing::TempFolder;
+
+constexpr std::int64_t kOutputs = 10;
+constexpr std::int64_t kInputs = 64;
+
+std::vector<float> random_floats(std::int64_t n, unsigned seed) {
+  std::mt19937 random(seed);
+  std::normal_distribution<float> normal(0, 1);
+  std::vector<float> values(static_cast<std::size_t>(n));
+  for (float& value : values) value = normal(random);
+  return values;
+}
+
+Shape matrix() { return Shape::make({kOutputs, kInputs}).value(); }
+
+QuantizedTensor quantized(const Scheme& scheme) {
+  const std::vector<float> w = random_floats(kOutputs * kInputs, 1);
+  return quantize(TensorView::of(w, matrix(), "w").value(), scheme).value();
+}
+
+std::vector<float> forward(Linear layer) {
+  const std::vector<float> x = random_floats(2 * layer.inputs(), 2);
+  std::vector<float> y(static_cast<std::size_t>(2 * layer.outputs()));
+  EXPECT_TRUE(layer.forward(x, 2, y).ok());
+  return y;
+}
+
+ByteBuilder bytes(std::span<const std::byte> data) {
+  ByteBuilder out;
+  out.text(std::string_view(reinterpret_cast<const char*>(data.data()), data.size()));
+  return out;
+}
+
+ByteBuilder floats(const std::vector<float>& values) {
+  return bytes(std::as_bytes(std::span(values)));
+}
+
+// A file of Pith's convention with the weight `w.weight`, and factors if there are any.
+std::filesystem::path write_pith(const TempFolder& folder, const QuantizedTensor& tensor,
+                                 const std::vector<float>& factors,
+                                 const std::vector<float>& bias) {
+  TensorRecord record;
+  record.name = "w.weight";
+  record.kind = StoredKind::kQuantized;
+  record.source = "F32";
+  record.shape = tensor.shape;
+  record.scheme = tensor.scheme;
+  SafetensorsBuilder file;
+  const auto add = [&](const PartLayout& layout, ByteBuilder data) {
+    const std::string name = record.name + std::string(part_suffix(layout.role));
+    record.parts.push_back({layout.role, name, std::nullopt});
+    const auto extents = layout.shape.extents();
+    const char* type = layout.dtype == DType::kI8    ? "I8"
+                       : layout.dtype == DType::kU8  ? "U8"
+                       : layout.dtype == DType::kF16 ? "F16"
+                                                     : "F32";
+    file.add(name, type, {extents.begin(), extents.end()}, std::move(data));
+  };
+  const std::vector<PartLayout> layouts = required_parts(record).value();
+  for (const PartLayout& layout : layouts) {
+    add(layout, bytes(layout.role == PartRole::kCodes ? tensor.codes.bytes()
+                                                      : tensor.scales.bytes()));
+  }
+  if (!factors.empty()) add(column_scale_layout(record).value(), floats(factors));
+  Manifest manifest;
+  manifest.tensors = {record};
+  if (!bias.empty()) {
+    TensorRecord kept;
+    kept.name = "w.bias";
+    kept.source = "F32";
+    kept.shape = Shape::make({kOutputs}).value();
+    kept.dtype = DType::kF32;
+    kept.parts = {{PartRole::kValues, "w.bias", {}}};
+    manifest.tensors.push_back(kept);
+    file.add("w.bias", "F32", {kOutputs}, floats(bias));
+  }
+  file.metadata("format", "pt");
+  file.metadata("pith", manifest_to_json(manifest).value());
+  return folder.write("m.safetensors", file.str());
+}
+
+TEST(LinearLoad, FilesOfPithGiveTheLayerOfTheirCodes) {
+  const std::vector<float> bias = random_floats(kOutputs, 3);
+  const std::vector<float> factors(static_cast<std::size_t>(kInputs), 0.25f);
+  for (const Scheme& scheme :
+       {Scheme::int8_tensor(), Scheme::int8_rows(), Scheme::int8_blocks(32),
+        Scheme::int8_flat_blocks(16), Scheme::int4_tensor(), Scheme::int4_blocks(32),
+        Scheme::q8_0(), Scheme::q4_0()}) {
+    const QuantizedTensor tensor = quantized(scheme);
+    const TempFolder folder;
+    const auto path = write_pith(folder, tensor, factors, bias);
+    const auto layer = Linear::load(path, "w");
+    ASSERT_TRUE(layer) << layer.error().message();
+    EXPECT_EQ(layer->scheme(), scheme);
+    EXPECT_FALSE(layer->decoded());
+    EXPECT_EQ(forward(*layer),
+              forward(Linear::make(tensor, bias, {.input_scale = factors}).value()));
+    EXPECT_FALSE(Linear::load(path, "w.weight", {.input_scale = factors}));
+    const auto missing = Linear::load(path, "v");
+    ASSERT_FALSE(missing);
+    EXPECT_EQ(missing.error().code(), StatusCode::kNotFound);
+  }
+}
+
+TEST(LinearLoad, GgufBlocksGiveTheLayerOfTheirCodes) {
+  for (const Scheme& scheme : {Scheme::q8_0(), Scheme::q4_0()}) {
+    const QuantizedTensor tensor = quantized(scheme);
+    const TempFolder folder;
+    CheckpointLayout layout;
+    layout.format = Format::kGguf;
+    TensorSpec spec;
+    spec.name = "blk.0.ffn_up.weight";
+    spec.encoding = find_ggml_type(scheme.bits == 8 ? "Q8_0" : "Q4_0")->encoding;
+    spec.shape = matrix();
+    layout.tensors = {spec};
+    const auto path = folder / "m.gguf";
+    auto writer = CheckpointWriter::create(path, layout).value();
+    ASSERT_TRUE(writer->write(0, 0, tensor.codes.bytes()).ok());
+    ASSERT_TRUE(writer->commit().ok());
+    const auto layer = Linear::load(path, "blk.0.ffn_up");
+    ASSERT_TRUE(layer) << layer.error().message();
+    EXPECT_EQ(layer->scheme(), scheme);
+    EXPECT_EQ(forward(*layer), forward(Linear::make(tensor).value()));
+  }
+}
+
+TEST(LinearLoad, PlainNumbersStayFloats) {
+  const TempFolder folder;
+  SafetensorsBuilder file;
+  const std::vector<float> w = random_floats(kOutputs * kInputs, 1);
+  file.add("w.weight", "F32", {kOutputs, kInputs}, floats(w));
+  file.add("v.weight", "F32", {kInputs}, floats(random_floats(kInputs, 4)));
+  file.add("u.weight", "F32", {kOutputs, kInputs}, floats(w));
+  file.add("u.bias", "F32", {3}, floats({1, 2, 3}));
+  const auto path = folder.write("m.safetensors", file.str());
+  const auto layer = Linear::load(path, "w");
+  ASSERT_TRUE(layer) << layer.error().message();
+  EXPECT_TRUE(layer->decoded());
+  EXPECT_FALSE(layer->scheme());
+  EXPECT_EQ(forward(*layer),
+            forward(Linear::make(TensorView::of(w, matrix(), "w").value()).value()));
+  EXPECT_EQ(Linear::load(path, "v").error().code(), StatusCode::kInvalidArgument);
+  EXPECT_EQ(Linear::load(path, "u").error().code(), StatusCode::kCorrupt);
+}
+
+// Samples of others: the layer computes what the decoded weights do.
+TEST(LinearLoad, SamplesOfCompressedTensorsComputeAsDecoded) {
+  const std::filesystem::path samples = testing::samples_folder();
+  if (samples.empty()) GTEST_SKIP() << "there is no folder of samples";
+  int layers = 0;
+  for (const char* name :
+       {"ok_w4a16_g128_pack", "ok_w4a16_g128_asym", "ok_w8a8_int_quantized"}) {
+    const auto model = open_dense(samples / "compressed_tensors" / name);
+    ASSERT_TRUE(model) << model.error().message();
+    for (std::size_t i = 0; i < (*model)->tensors().size(); ++i) {
+      const TensorInfo& info = (*model)->tensors()[i];
+      if (info.shape.rank() != 2) continue;
+      const auto layer =
+          Linear::load(**model, info.name, {.activations = Activations::kF32});
+      ASSERT_TRUE(layer) << layer.error().message();
+      layers += layer->decoded() ? 0 : 1;
+      const std::vector<float> w = testing::read_values(**model, i);
+      const auto dense = TensorView::of(w, info.shape, info.name).value();
+      const std::vector<float> expected = forward(Linear::make(dense).value());
+      const std::vector<float> y = forward(*layer);
+      for (std::size_t k = 0; k < y.size(); ++k) EXPECT_NEAR(y[k], expected[k], 1e-3);
+    }
+  }
+  EXPECT_GE(layers, 3);
+}
+
+}  // namespace
+}  // namespace pith

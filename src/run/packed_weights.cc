@@ -1,0 +1,235 @@
+#include "src/run/packed_weights.h"
+
+#include <algorithm>
+#include <array>
+#include <numeric>
+
+#include "src/base/parallel.h"
+#include "src/run/unpack.h"
+
+namespace pith {
+namespace {
+
+using kernels::kPanelOutputs;
+using kernels::kTileRows;
+using kernels::PanelProduct;
+using kernels::PanelShape;
+using kernels::TileKind;
+
+// Panels of one task: streams enough for a vector; with a batch, weights that stay in the
+// second-level cache while all rows pass.
+constexpr std::int64_t kPiecePanels = 8;
+constexpr std::int64_t kPieceOutputs = kPiecePanels * kPanelOutputs;
+
+bool has_blocks(const Scheme& scheme) {
+  return scheme.group == Group::kBlock || scheme.group == Group::kFlatBlock;
+}
+
+}  // namespace
+
+bool PackedWeights::takes(const Scheme& scheme, const Shape& shape) {
+  if (!scheme.symmetric && scheme.bits == 8) return false;  // code - zero point: 9 bits
+  if (!has_blocks(scheme)) return true;
+  if (shape.cols() % scheme.block_size != 0) return false;
+  return scheme.block_size % (packed_bits(scheme) == 8 ? 4 : 32) == 0;
+}
+
+void PackedWeights::add_strip(std::int64_t first, const PanelShape& shape) {
+  Strip strip;
+  strip.first = first;
+  strip.shape = shape;
+  strip.panels = Buffer(shape.bytes());
+  kernels::clear_panels(shape, strip.panels.data());
+  if (kind_ == TileKind::kU7) strip.offsets.resize(static_cast<std::size_t>(outputs_));
+  strips_.push_back(std::move(strip));
+}
+
+PackedWeights::PackedWeights(const QuantizedTensor& weight, TileKind kind)
+    : kind_(kind), outputs_(weight.shape[0]), inputs_(weight.shape[1]) {
+  const Scheme& scheme = weight.scheme;
+  const bool blocks = has_blocks(scheme);
+  const std::int64_t step = blocks ? inputs_ : kernels::kMaxExactCols;
+  for (std::int64_t first = 0; first < inputs_; first += step) {
+    add_strip(first, {.bits = packed_bits(scheme),
+                      .outputs = outputs_,
+                      .cols = std::min(step, inputs_ - first),
+                      .block = blocks ? scheme.block_size : 0,
+                      .half_scales = scheme.scale_type == DType::kF16});
+  }
+  if (!blocks) row_scale_.resize(static_cast<std::size_t>(outputs_));
+  const std::int64_t row_blocks = blocks ? inputs_ / scheme.block_size : 1;
+  parallel_pieces(
+      outputs_, kPanelOutputs, [&](std::int64_t, std::int64_t begin, std::int64_t end) {
+        std::vector<std::int8_t> codes(static_cast<std::size_t>(inputs_));
+        std::vector<float> scales(static_cast<std::size_t>(row_blocks));
+        for (std::int64_t o = begin; o < end; ++o) {
+          const auto index = static_cast<std::size_t>(o);
+          unpack_row(weight, o, codes, scales);
+          if (!blocks) row_scale_[index] = scales[0];
+          for (Strip& strip : strips_) {
+            const std::int8_t* part = codes.data() + strip.first;
+            kernels::pack_output(strip.shape, o, part, scales.data(),
+                                 strip.panels.data());
+            if (strip.offsets.empty()) continue;
+            strip.offsets[index] =
+                kernels::kU7Offset * std::accumulate(part, part + strip.shape.cols, 0);
+          }
+        }
+      });
+}
+
+PackedWeights::PackedWeights(std::span<const float> weight, std::int64_t outputs,
+                             std::int64_t inputs)
+    : kind_(TileKind::kF32), outputs_(outputs), inputs_(inputs) {
+  if (inputs_ == 0) return;
+  add_strip(0, {.bits = 32, .outputs = outputs_, .cols = inputs_});
+  Strip& strip = strips_.front();
+  parallel_pieces(
+      outputs_, kPanelOutputs, [&](std::int64_t, std::int64_t begin, std::int64_t end) {
+        for (std::int64_t o = begin; o < end; ++o) {
+          kernels::pack_output_f32(strip.shape, o, weight.data() + o * inputs_,
+                                   strip.panels.data());
+        }
+      });
+}
+
+std::int64_t PackedWeights::bytes() const {
+  std::int64_t bytes = static_cast<std::int64_t>(row_scale_.size() * sizeof(float));
+  for (const Strip& strip : strips_) {
+    bytes += strip.panels.size() +
+             static_cast<std::int64_t>(strip.offsets.size() * sizeof(std::int32_t));
+  }
+  return bytes;
+}
+
+std::int64_t PackedWeights::tiles_before(std::size_t strip, std::int64_t rows) const {
+  std::int64_t bytes = 0;
+  for (std::size_t s = 0; s < strip; ++s) {
+    const std::int64_t cols = strips_[s].shape.cols;
+    bytes += rows / kTileRows * kernels::tile_bytes(kind_, kTileRows, cols) +
+             kernels::tile_bytes(kind_, rows % kTileRows, cols);
+  }
+  return bytes;
+}
+
+std::int64_t PackedWeights::tile_bytes(std::int64_t rows) const {
+  return tiles_before(strips_.size(), rows);
+}
+
+void PackedWeights::pack_tiles(const float* x, const std::int8_t* codes,
+                               std::int64_t rows, std::byte* tiles) const {
+  parallel_pieces(
+      rows, kTileRows, [&](std::int64_t tile, std::int64_t begin, std::int64_t end) {
+        for (std::size_t s = 0; s < strips_.size(); ++s) {
+          const Strip& strip = strips_[s];
+          std::byte* out = tiles + tiles_before(s, rows) +
+                           tile * kernels::tile_bytes(kind_, kTileRows, strip.shape.cols);
+          const std::int64_t first = begin * inputs_ + strip.first;
+          if (kind_ == TileKind::kF32) {
+            kernels::pack_tile_f32(strip.shape, x + first, inputs_, end - begin, out);
+          } else {
+            kernels::pack_tile(kind_, codes + first, inputs_, end - begin,
+                               strip.shape.cols, out);
+          }
+        }
+      });
+}
+
+void PackedWeights::run_strip(const Strip& strip, const std::byte* tile,
+                              std::int64_t rows, std::int64_t begin, std::int64_t end,
+                              std::int32_t* sums, float* y) const {
+  PanelProduct args;
+  args.shape = strip.shape;
+  args.panels = strip.panels.data() + begin / kPanelOutputs * strip.shape.stride();
+  args.last = piece_count(end - begin, kPanelOutputs);
+  args.tile = tile;
+  args.rows = rows;
+  args.sums = sums;
+  args.y = y;
+  args.stride = kPieceOutputs;
+  switch (kind_) {
+    case TileKind::kS16:
+      return kernels::product_s8(args);
+    case TileKind::kS8:
+      return kernels::product_s4(args);
+    case TileKind::kF32:
+      return kernels::product_f32(args);
+    case TileKind::kU7:
+      kernels::product_u7(args);
+  }
+  // The offset of the activations, of which an int32 holds every sum.
+  for (std::int64_t r = 0; r < rows; ++r) {
+    const std::int32_t* offsets = strip.offsets.data() + begin;
+    for (std::int64_t o = 0; o < end - begin; ++o)
+      sums[r * kPieceOutputs + o] -= offsets[o];
+  }
+}
+
+void PackedWeights::multiply(const std::byte* tiles, const float* x_scale,
+                             std::int64_t rows, std::span<const float> bias,
+                             float* y) const {
+  if (strips_.empty()) {  // no inputs
+    for (std::int64_t i = 0; i < rows * outputs_; ++i) {
+      y[i] = bias.empty() ? 0.0f : bias[static_cast<std::size_t>(i % outputs_)];
+    }
+    return;
+  }
+  const bool integers = !row_scale_.empty() && kind_ != TileKind::kF32;
+  parallel_pieces(
+      outputs_, kPieceOutputs, [&](std::int64_t, std::int64_t begin, std::int64_t end) {
+        constexpr std::size_t kSize = kTileRows * kPieceOutputs;
+        std::array<std::int32_t, kSize> sums;
+        std::array<float, kSize> floats;
+        std::array<std::int64_t, kSize> exact;  // of several strips
+        std::array<float, kSize> total;
+        const bool several = strips_.size() > 1;
+        for (std::int64_t row = 0; row < rows; row += kTileRows) {
+          const std::int64_t count = std::min(kTileRows, rows - row);
+          if (several) {
+            exact.fill(0);
+            total.fill(0);
+          }
+          for (std::size_t s = 0; s < strips_.size(); ++s) {
+            const Strip& strip = strips_[s];
+            const std::byte* tile =
+                tiles + tiles_before(s, rows) +
+                row / kTileRows * kernels::tile_bytes(kind_, kTileRows, strip.shape.cols);
+            run_strip(strip, tile, count, begin, end, sums.data(), floats.data());
+            if (!several) break;
+            for (std::size_t i = 0; i < kSize; ++i) {
+              integers ? void(exact[i] += sums[i]) : void(total[i] += floats[i]);
+            }
+          }
+          for (std::int64_t r = 0; r < count; ++r) {
+            const auto at = static_cast<std::size_t>(r * kPieceOutputs);
+            float* out = y + (row + r) * outputs_ + begin;
+            const std::int64_t n = end - begin;
+            if (several) {
+              for (std::int64_t o = 0; o < n; ++o) {
+                const std::size_t i = at + static_cast<std::size_t>(o);
+                out[o] = integers ? static_cast<float>(exact[i]) : total[i];
+              }
+            } else if (integers) {
+              const std::int32_t* from = sums.data() + at;
+              for (std::int64_t o = 0; o < n; ++o) out[o] = static_cast<float>(from[o]);
+            } else {
+              std::copy_n(floats.data() + at, n, out);
+            }
+            if (!row_scale_.empty()) {
+              const float* scale = row_scale_.data() + begin;
+              for (std::int64_t o = 0; o < n; ++o) out[o] *= scale[o];
+            }
+            if (kind_ != TileKind::kF32) {
+              const float scale = x_scale[row + r];
+              for (std::int64_t o = 0; o < n; ++o) out[o] *= scale;
+            }
+            if (!bias.empty()) {
+              const float* add = bias.data() + begin;
+              for (std::int64_t o = 0; o < n; ++o) out[o] += add[o];
+            }
+          }
+        }
+      });
+}
+
+}  // namespace pith
