@@ -18,6 +18,7 @@
 #include "pith/calibrate/observer.h"
 #include "pith/calibrate/scale.h"
 #include "pith/calibrate/stats.h"
+#include "pith/calibrate/stats_file.h"
 #include "pith/codec/blockwise.h"
 #include "pith/codec/codec.h"
 #include "pith/codec/top_k.h"

@@ -36,6 +36,12 @@ TEST(ColumnStats, AbsmaxAndSquaresPerColumn) {
   EXPECT_EQ(std::vector<float>(stats.absmax().begin(), stats.absmax().end()),
             (std::vector<float>{3, 2, 0}));
   EXPECT_EQ(stats.sum_squares(), (std::vector<double>{10, 4.25, 0}));
+  EXPECT_EQ(stats.sum(), (std::vector<double>{-2, -1.5, 0}));
+  EXPECT_EQ(stats.mean(), (std::vector<double>{-1, -0.75, 0}));
+  EXPECT_EQ(std::vector<float>(stats.min().begin(), stats.min().end()),
+            (std::vector<float>{-3, -2, 0}));
+  EXPECT_EQ(std::vector<float>(stats.max().begin(), stats.max().end()),
+            (std::vector<float>{1, 0.5f, 0}));
 }
 
 TEST(ColumnStats, RaggedAndNonfiniteRowsAreRefused) {
@@ -56,6 +62,8 @@ TEST(ColumnStats, CountedNonfiniteValuesArePassedOver) {
   EXPECT_EQ(stats.nonfinite(), 2);
   EXPECT_EQ(stats.absmax()[0], 1);
   EXPECT_EQ(stats.sum_squares(), (std::vector<double>{1, 4}));
+  EXPECT_EQ(stats.sum(), (std::vector<double>{1, 2}));
+  EXPECT_EQ(stats.min()[0], 1);
 }
 
 RC_GTEST_PROP(ColumnStats, AnyBatchingAndMergeGivesTheSameBits, (std::uint32_t seed)) {

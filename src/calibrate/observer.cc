@@ -56,6 +56,19 @@ Status Observer::merge(const Observer& other) {
   return {};
 }
 
+Status Observer::add(std::string_view layer, const LayerStats& stats) {
+  Observer other(policy_);
+  other.layers_.emplace(layer, stats);
+  return merge(other);
+}
+
+const LayerStats* Observer::input_of(std::string_view weight) const {
+  if (const LayerStats* layer = find(weight)) return layer;
+  constexpr std::string_view kSuffix = ".weight";
+  if (!weight.ends_with(kSuffix)) return nullptr;
+  return find(weight.substr(0, weight.size() - kSuffix.size()));
+}
+
 const LayerStats* Observer::find(std::string_view layer) const {
   const auto found = layers_.find(layer);
   return found == layers_.end() ? nullptr : &found->second;

@@ -102,6 +102,29 @@ Result<std::vector<float>> smooth_factors(std::span<const float> activation_absm
   return factors;
 }
 
+Result<std::vector<float>> smooth_factors(const ColumnStats& input,
+                                          std::span<const float> weight_absmax,
+                                          const SmoothOptions& options) {
+  PITH_TRY(std::vector<float> factors,
+           smooth_factors(input.absmax(), weight_absmax, options));
+  for (std::size_t j = 0; j < factors.size(); ++j) {
+    if (input.absmax()[j] == 0 || weight_absmax[j] == 0) factors[j] = 1;
+  }
+  return factors;
+}
+
+Result<std::vector<float>> inverse_factors(std::span<const float> factors) {
+  std::vector<float> ones(factors.size(), 1.0f);
+  PITH_OK(
+      smooth_activations(ones, 1, static_cast<std::int64_t>(factors.size()), factors));
+  return ones;
+}
+
+Status fold_factors(std::span<float> norm, std::span<const float> factors) {
+  return apply("fold factors", norm, 1, static_cast<std::int64_t>(norm.size()), factors,
+               std::divides<float>());
+}
+
 Result<std::vector<float>> column_absmax(std::span<const float> values, std::int64_t rows,
                                          std::int64_t cols) {
   PITH_OK(check_size("column maxima", values.size(), rows, cols));

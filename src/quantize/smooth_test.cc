@@ -171,5 +171,27 @@ TEST(SmoothCalibrator, RefusedRecordsChangeNothing) {
             *smooth_factors(std::vector<float>{1, 2}, weight));
 }
 
+TEST(Smooth, DeadColumnsGetFactorOne) {
+  ColumnStats input(3);
+  ASSERT_TRUE(input.add(std::vector<float>{4, 0, 4}).ok());
+  const auto factors = smooth_factors(input, std::vector<float>{1, 1, 0});
+  ASSERT_TRUE(factors);
+  EXPECT_NEAR((*factors)[0], 2, 1e-4);
+  EXPECT_EQ((*factors)[1], 1);
+  EXPECT_EQ((*factors)[2], 1);
+  EXPECT_FALSE(smooth_factors(input, std::vector<float>{1, 1}));
+}
+
+TEST(Smooth, FactorsMoveFromTheInputToTheWeightOrIntoTheNorm) {
+  const std::vector<float> factors = {2, 0.5f};
+  EXPECT_EQ(inverse_factors(factors).value(), (std::vector<float>{0.5f, 2}));
+  EXPECT_FALSE(inverse_factors(std::vector<float>{0}));
+  std::vector<float> norm = {1, 3};
+  ASSERT_TRUE(fold_factors(norm, factors).ok());
+  EXPECT_EQ(norm, (std::vector<float>{0.5f, 6}));
+  EXPECT_FALSE(fold_factors(norm, std::vector<float>{1}).ok());
+  EXPECT_EQ(norm, (std::vector<float>{0.5f, 6}));
+}
+
 }  // namespace
 }  // namespace pith

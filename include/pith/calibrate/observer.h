@@ -41,12 +41,18 @@ class Observer {
   Status record(std::string_view layer, std::span<const float> values,
                 std::int64_t cols = 0);
 
+  /// Adds statistics of a layer that were taken elsewhere. kInvalidArgument if the layer is
+  /// known with another number of columns; nothing changes then.
+  Status add(std::string_view layer, const LayerStats& stats);
   /// kInvalidArgument if a layer has another number of columns there; nothing changes
   /// then.
   Status merge(const Observer& other);
 
   /// The layer of that name, or nullptr.
   [[nodiscard]] const LayerStats* find(std::string_view layer) const;
+  /// The statistics of the input of the weight of that name: those of the layer of that
+  /// name, or of the name without ".weight" at its end. nullptr if there are none.
+  [[nodiscard]] const LayerStats* input_of(std::string_view weight) const;
   /// Ascending by name.
   [[nodiscard]] const Layers& layers() const { return layers_; }
 

@@ -126,11 +126,14 @@ struct ColumnState {
   std::int64_t rows = 0;
   std::int64_t nonfinite = 0;
   std::vector<float> absmax;
+  std::vector<float> min;
+  std::vector<float> max;
+  std::vector<ExactSum> sum;
   std::vector<ExactSum> sum_squares;
 };
 
-/// Largest magnitude and sum of squares of every column: what SmoothQuant, Wanda and AWQ
-/// ask of activations.
+/// Largest magnitude, range, mean and sum of squares of every column: what SmoothQuant,
+/// Wanda and AWQ ask of activations.
 class ColumnStats {
  public:
   ColumnStats() = default;
@@ -149,8 +152,14 @@ class ColumnStats {
   [[nodiscard]] std::int64_t rows() const { return rows_; }
   [[nodiscard]] std::int64_t nonfinite() const { return nonfinite_; }
   [[nodiscard]] std::span<const float> absmax() const { return absmax_; }
+  /// Infinity and -infinity for a column without values.
+  [[nodiscard]] std::span<const float> min() const { return min_; }
+  [[nodiscard]] std::span<const float> max() const { return max_; }
   /// One per column, rounded once.
+  [[nodiscard]] std::vector<double> sum() const;
   [[nodiscard]] std::vector<double> sum_squares() const;
+  /// sum() / rows(); 0 without rows.
+  [[nodiscard]] std::vector<double> mean() const;
 
   /// For files; kCorrupt as ValueStats::from_state().
   [[nodiscard]] ColumnState state() const;
@@ -162,6 +171,9 @@ class ColumnStats {
   std::int64_t rows_ = 0;
   std::int64_t nonfinite_ = 0;
   std::vector<float> absmax_;
+  std::vector<float> min_;
+  std::vector<float> max_;
+  std::vector<ExactSum> sums_;
   std::vector<ExactSum> squares_;
 };
 

@@ -40,6 +40,29 @@ Result<std::vector<float>> smooth_factors(std::span<const float> activation_absm
                                           std::span<const float> weight_absmax,
                                           const SmoothOptions& options = {});
 
+/// The factors of a weight [out, in] whose input has these statistics, from its column
+/// maxima. A column that is 0 in all activations or weights gets factor 1: there is nothing
+/// to move. Layers that read the same input must share factors if these are to be folded
+/// into what computes it: give the maxima over all their weights.
+///
+/// What is to be done with them:
+///   weights        smooth_weights(), then quantize
+///   the input      inverse_factors() as `column_scale` of the file, which is
+///                  LinearOptions::input_scale when the layer runs; or
+///   the norm       before the layer: fold_factors() on its weight, and on its bias, after
+///                  which the layer needs nothing
+/// Fails as above.
+Result<std::vector<float>> smooth_factors(const ColumnStats& input,
+                                          std::span<const float> weight_absmax,
+                                          const SmoothOptions& options = {});
+
+/// 1 / factor, rounded. kInvalidArgument if a factor is not finite and above 0.
+Result<std::vector<float>> inverse_factors(std::span<const float> factors);
+
+/// weight[j] / factors[j] in place: the weight or the bias of the norm whose output is the
+/// input of smoothed layers. kInvalidArgument as smooth_activations(); nothing changes then.
+Status fold_factors(std::span<float> norm, std::span<const float> factors);
+
 /// Largest magnitude of each column of [rows, cols]. kInvalidArgument if the sizes do not
 /// agree, kNotFinite if a value is NaN or infinite.
 Result<std::vector<float>> column_absmax(std::span<const float> values, std::int64_t rows,
