@@ -12,6 +12,7 @@ namespace pith::cli {
 /// by the caller.
 using Run = std::function<Status()>;
 
+Run add_calibrate(CLI::App& command);
 Run add_convert(CLI::App& command);
 Run add_inspect(CLI::App& command);
 Run add_report(CLI::App& command);

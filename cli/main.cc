@@ -27,6 +27,8 @@ constexpr Command kCommands[] = {
     {"convert", "Write a checkpoint in another format or element type", add_convert},
     {"report", "Show what pith compress reported, as a page, a model card or text",
      add_report},
+    {"calibrate", "Write statistics of activations, for methods that need them",
+     add_calibrate},
 };
 
 // What to do about it, where the library cannot know the flag.
