@@ -52,7 +52,11 @@ std::string human_seconds(double seconds) {
   return fmt::format("{}:{:02} h", whole / 3600, whole / 60 % 60);
 }
 
-std::string percent(double share) { return fmt::format("{:.1f} %", 100 * share); }
+std::string percent(double share) {
+  // Never all by rounding alone.
+  if (share < 1) share = std::min(share, 0.999);
+  return fmt::format("{:.1f} %", 100 * share);
+}
 
 std::string significant(double number) { return fmt::format("{:.3g}", number); }
 

@@ -32,7 +32,8 @@ const bytes = number => {
   return `${number.toFixed(1)} ${units[unit]}`;
 };
 const times = ratio => ratio > 0 ? `${ratio.toFixed(ratio < 100 ? 2 : 0)}\u00d7` : "\u2013";
-const percent = share => `${(100 * share).toFixed(1)} %`;
+// Never all by rounding alone.
+const percent = share => share < 1 && share > .9995 ? "99.9 %" : `${(100 * share).toFixed(1)} %`;
 const short = number => {
   if (number === null) return "\u221e";
   if (number === 0) return "0";
@@ -66,13 +67,13 @@ const hero = () => {
   byId("paths").textContent = `${report.source.path} \u2192 ${report.output.path}`;
   const largest = Math.max(before, after, 1);
   const bar = (cls, size, text) => el("div", {class: `bar ${cls}`},
-    styled(el("i"), {width: `${100 * size / largest}%`, flexShrink: 1}), el("span", {}, text));
+    styled(el("i"), {width: `max(2px, calc((100% - var(--label)) * ${size / largest}))`}), el("span", {}, text));
   byId("scale").append(
     bar("", before, `${commas(before)} bytes ${report.source.format}`),
     bar("now", after, `${commas(after)} bytes ${report.output.format}`));
   const facts = byId("facts");
   const fact = (name, value, note) => facts.append(
-    el("div", {}, el("dt", {}, name), el("dd", {}, value, note ? el("small", {}, note) : null)));
+    el("div", {}, el("dt", {}, name), el("dd", {class: value.length > 14 ? "long" : ""}, value, note ? el("small", {}, note) : null)));
   const share = totals.parameters > 0 ? totals.compressed_parameters / totals.parameters : 0;
   fact("parameters compressed", percent(share),
        `${commas(totals.compressed_parameters)} of ${commas(totals.parameters)}`);
@@ -172,19 +173,22 @@ const showGroups = by => {
 };
 
 // The table
+// Long names keep both ends: the layer and the part.
+const middle = (text, most) => text.length <= most ? text :
+  `${text.slice(0, Math.floor(most / 2) - 1)}\u2026${text.slice(-Math.ceil(most / 2))}`;
 const columns = [
-  {name: "tensor", text: true, cls: "name", value: t => t.name, show: t => t.name},
-  {name: "shape", value: elements, show: t => t.shape.join(" \u00d7 ") || "scalar"},
-  {name: "from", text: true, value: t => t.dtype, show: t => t.dtype},
+  {name: "tensor", text: true, cls: "name", value: t => t.name, show: t => middle(t.name, 36), title: t => t.name},
   {name: "stored as", text: true, cls: "scheme", value: t => t.scheme || t.action,
-   show: t => t.action === "compressed" ? t.scheme : t.action},
-  {name: "before", value: t => t.bytes_before, show: t => commas(t.bytes_before)},
-  {name: "after", value: t => t.bytes_after, show: t => commas(t.bytes_after)},
+   show: t => t.action === "compressed" ? t.scheme : t.action, title: t => t.scheme},
+  {name: "before", value: t => t.bytes_before, show: t => bytes(t.bytes_before), title: t => `${commas(t.bytes_before)} bytes`},
+  {name: "after", value: t => t.bytes_after, show: t => bytes(t.bytes_after), title: t => `${commas(t.bytes_after)} bytes`},
   {name: "ratio", value: t => t.ratio, show: t => times(t.ratio)},
   {name: "zeros", value: t => t.error ? t.sparsity : undefined, show: t => percent(t.sparsity)},
   {name: "SQNR", value: sqnr, show: t => decibels(t.error.sqnr_db, t.error.sum_error_squared)},
   {name: "RMSE", value: t => t.error ? t.error.rmse ?? Infinity : undefined, show: t => short(t.error.rmse)},
   {name: "max error", value: t => t.error ? t.error.max_error ?? Infinity : undefined, show: t => short(t.error.max_error)},
+  {name: "shape", value: elements, show: t => t.shape.join(" \u00d7 ") || "scalar"},
+  {name: "from", text: true, value: t => t.dtype, show: t => t.dtype},
 ];
 const view = {column: null, descending: false, text: "", only: null, rows: 300, chosen: null};
 const collator = new Intl.Collator("en", {numeric: true});
@@ -213,7 +217,7 @@ const showTable = () => {
       const known = column.value(tensor) !== undefined;
       const cell = el("td", {class: `${column.text ? "text" : ""} ${column.cls || ""} ${known ? "" : "none"}`.trim()},
         known ? column.show(tensor) : "");
-      if (column.cls) cell.title = column.show(tensor);
+      if (column.title) cell.title = column.title(tensor);
       row.append(cell);
     }
     row.addEventListener("click", () => choose(tensor, true));
@@ -320,8 +324,7 @@ const choose = (tensor, byHand) => {
   if (!tensor) return;
   view.chosen = tensor;
   for (const row of byId("table").tBodies[0].rows) row.setAttribute("aria-selected", String(row.tensor === tensor));
-  const box = byId("detail");
-  box.replaceChildren(
+  const about = el("div", {},
     el("h3", {}, tensor.name),
     el("p", {class: "what"}, [`${tensor.dtype} [${tensor.shape.join(", ")}]`,
       tensor.action === "compressed" ? tensor.scheme : tensor.action === "aliased" ? `same as ${tensor.alias_of}` : tensor.action,
@@ -343,22 +346,28 @@ const choose = (tensor, byHand) => {
     figure("saturated", commas(error.saturated), "beyond the outermost code by more than half a step");
     if (error.non_finite > 0) figure("not finite", commas(error.non_finite));
   }
-  box.append(list);
+  about.append(list);
+  if (tensor.checksum) about.append(el("p", {class: "sum"}, `xxh3 ${tensor.checksum}`));
+  const pictures = [];
   const sampled = h => `${commas(h.counts.reduce((a, b) => a + b, 0))} sampled`;
+  const distributions = el("div");
   if (tensor.weights) {
-    box.append(el("h4", {}, "Weights before", el("span", {}, sampled(tensor.weights))),
+    distributions.append(el("h4", {}, "Weights before", el("span", {}, sampled(tensor.weights))),
       histogram(tensor.weights.counts, tensor.weights.low, tensor.weights.high, "", "histogram of the weights"));
   }
   if (tensor.codes) {
-    box.append(el("h4", {}, "Codes", el("span", {}, sampled(tensor.codes))),
+    distributions.append(el("h4", {}, "Codes", el("span", {}, sampled(tensor.codes))),
       histogram(tensor.codes.counts, tensor.codes.low, tensor.codes.high, "codes", "histogram of the codes"));
   }
+  if (distributions.firstChild) pictures.push(distributions);
   if (tensor.nonzeros) {
-    box.append(el("h4", {}, "What is left", el("span", {}, `${percent(1 - tensor.sparsity)} of the weights`)),
+    pictures.push(el("div", {},
+      el("h4", {}, "What is left", el("span", {}, `${percent(1 - tensor.sparsity)} of the weights`)),
       el("div", {class: "map"}, thumbnail(tensor.nonzeros),
-        el("p", {}, `${tensor.nonzeros.rows} \u00d7 ${tensor.nonzeros.cols} cells of the matrix; the darker, the more weights are left.`)));
+        el("p", {}, `${tensor.nonzeros.rows} \u00d7 ${tensor.nonzeros.cols} cells of the matrix; the stronger the colour, the more weights are left.`))));
   }
-  if (tensor.checksum) box.append(el("p", {class: "sum"}, `xxh3 ${tensor.checksum}`));
+  const box = byId("detail");
+  box.replaceChildren(about, ...pictures);
   if (byHand && matchMedia("(max-width: 60rem)").matches) box.scrollIntoView({block: "nearest"});
 };
 
@@ -401,7 +410,7 @@ const theme = () => {
   const apply = () => {
     if (current === "auto") delete document.documentElement.dataset.theme;
     else document.documentElement.dataset.theme = current;
-    button.textContent = current === "auto" ? "auto" : names[current];
+    button.textContent = current;
     button.setAttribute("aria-label", `Colours: ${names[current]}`);
     for (const canvas of document.querySelectorAll("canvas")) canvas.paint();
   };
@@ -416,6 +425,8 @@ const theme = () => {
 };
 
 byId("page").hidden = false;
+// A few tensors leave room for the chosen one below them.
+byId("detail").parentElement.classList.toggle("few", tensors.length <= 12);
 theme();
 hero();
 tableHead();

@@ -1,0 +1,170 @@
+"""Opens the HTML report in a real browser, uses it, and takes pictures.
+
+    browser.py PITH FOLDER     # the command, and where pages and pictures go
+
+Fails if the browser reports any error, if the page asks for anything over a network, or if sorting,
+choosing, finding, grouping or changing colours does not do what it says.
+"""
+
+import json
+import pathlib
+import subprocess
+import sys
+
+from playwright.sync_api import sync_playwright
+
+from make_report import HOSTILE, make_report
+
+SIZES = {"desktop": (1280, 900), "phone": (390, 844)}
+
+
+def make_pages(pith, folder):
+    pages = {}
+    for name, layers in {"one": 0, "model": 22, "large": 111}.items():
+        source = folder / f"{name}.json"
+        source.write_text(json.dumps(make_report(layers)))
+        pages[name] = folder / f"{name}.html"
+        subprocess.run([pith, "report", source, "-o", pages[name], "--force"], check=True)
+    empty = make_report(0) | {"tensors": [], "stages": [], "seconds": 0}
+    (folder / "empty.json").write_text(json.dumps(empty))
+    pages["empty"] = folder / "empty.html"
+    subprocess.run([pith, "report", folder / "empty.json", "-o", pages["empty"], "--force"], check=True)
+    return pages
+
+
+class Visit:
+    """A page in a window of its own; complains about errors and requests when it is left."""
+
+    def __init__(self, browser, path, size="desktop", colours="light"):
+        width, height = SIZES[size]
+        self.context = browser.new_context(
+            viewport={"width": width, "height": height}, color_scheme=colours, device_scale_factor=1.5
+        )
+        self.page = self.context.new_page()
+        self.problems = []
+        self.page.on("console", lambda m: self.problems.append(m.text) if m.type in ("error", "warning") else None)
+        self.page.on("pageerror", lambda error: self.problems.append(str(error)))
+        self.page.on("dialog", lambda dialog: self.problems.append("dialog " + dialog.message))
+        self.page.on("request", lambda r: None if r.url.startswith("file:") else self.problems.append(r.url))
+        self.page.goto(path.resolve().as_uri())
+
+    def __enter__(self):
+        return self.page
+
+    def __exit__(self, kind, *_):
+        problems = self.problems
+        self.context.close()
+        if kind is None:
+            assert not problems, problems
+
+
+def column(page, number, what="innerText"):
+    return page.eval_on_selector_all(
+        f"#table tbody tr td:nth-child({number})", f"cells => cells.map(cell => cell.{what})"
+    )
+
+
+def check_sorting(page):
+    def numbers():
+        return [int(text.split()[0].replace(",", "")) for text in column(page, 4, "title")]
+
+    page.click("#table th button:has-text('after')")
+    assert numbers() == sorted(numbers(), reverse=True)
+    page.click("#table th button:has-text('after')")
+    assert numbers() == sorted(numbers())
+    assert page.get_attribute("#table th:nth-child(4)", "aria-sort") == "ascending"
+    page.click("#table th button:has-text('SQNR')")  # the worst first, those without figures last
+    shown = [text for text in column(page, 7) if text]
+    decibels = [float(text.split()[0]) for text in shown]
+    assert decibels == sorted(decibels) and column(page, 7)[-1] == ""
+    page.click("#table th button:has-text('tensor')")
+    names = column(page, 1, "title")
+    assert names.index("model.layers.2.mlp.up_proj.weight") < names.index("model.layers.10.mlp.up_proj.weight")
+
+
+def check_choosing(page):
+    def row_of(name):
+        return page.locator(f'#table tbody tr:has(td[title="{name}"])')
+
+    row = row_of("model.layers.7.mlp.gate_proj.weight")
+    row.click()
+    assert page.inner_text("#detail h3") == "model.layers.7.mlp.gate_proj.weight"
+    assert row.get_attribute("aria-selected") == "true"
+    assert page.locator("#detail svg").count() == 2
+    painted = page.evaluate(
+        "() => new Set(document.querySelector('#detail canvas').getContext('2d').getImageData(0, 0, 32, 32).data).size"
+    )
+    assert painted > 20, "the sparsity picture is empty"
+    row_of("model.layers.7.input_layernorm.weight").click()
+    assert page.locator("#detail svg").count() == 0 and "kept" in page.inner_text("#detail")
+
+
+def check_finding(page, tensors):
+    page.fill("#filter", "DOWN_PROJ")
+    assert page.locator("#table tbody tr").count() == 22
+    assert "22 of" in page.inner_text("#more")
+    page.click("text=show every tensor")
+    assert page.locator("#table tbody tr").count() == tensors
+    assert page.locator(".group").count() == 22 + 2
+    page.locator(".group", has_text="model.layers.3").click()
+    assert page.locator("#table tbody tr").count() == 9
+    assert page.inner_text("#detail h3").startswith("model.layers.3.mlp.")
+    page.click("#grouping button:has-text('by kind')")
+    assert page.locator(".group").count() == 9 + 2
+    assert page.locator("#table tbody tr").count() == tensors
+
+
+def check_colours(page):
+    def paper():
+        return page.evaluate("() => getComputedStyle(document.body).backgroundColor")
+
+    seen = [paper()]
+    for expected in ("light", "dark"):
+        page.click("#theme")
+        assert page.inner_text("#theme") == expected
+        seen.append(paper())
+    assert seen[0] == seen[1] != seen[2], seen
+    page.click("#theme")
+    assert page.inner_text("#theme") == "auto" and paper() == seen[0]
+
+
+def check_width(page, name):
+    wide = page.evaluate("() => document.documentElement.scrollWidth - document.documentElement.clientWidth")
+    assert wide <= 0, f"{name} scrolls sideways by {wide} pixels"
+
+
+def main():
+    pith, folder = sys.argv[1], pathlib.Path(sys.argv[2])
+    folder.mkdir(parents=True, exist_ok=True)
+    pages = make_pages(pith, folder)
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path="/usr/bin/chromium", args=["--no-sandbox"])
+        with Visit(browser, pages["model"]) as page:
+            tensors = len(make_report(22)["tensors"])
+            assert page.locator("#table tbody tr").count() == tensors
+            assert "2.99" in page.inner_text("h1"), page.inner_text("h1")
+            check_sorting(page)
+            check_choosing(page)
+            check_finding(page, tensors)
+            check_colours(page)
+        with Visit(browser, pages["one"]) as page:
+            assert page.inner_text("#detail h3") == HOSTILE
+            assert page.locator("img").count() == 0
+        with Visit(browser, pages["large"]) as page:
+            assert page.locator(".group").count() == 111 + 2
+            assert page.locator("#table tbody tr").count() == 300
+            page.click("text=show all")
+            assert page.locator("#table tbody tr").count() == len(make_report(111)["tensors"])
+        with Visit(browser, pages["empty"]) as page:
+            assert page.is_visible("h1") and not page.is_visible("#table")
+        for name, path in pages.items():
+            for size in SIZES:
+                for colours in ("light", "dark"):
+                    with Visit(browser, path, size, colours) as page:
+                        check_width(page, f"{name} on a {size}")
+                        page.screenshot(path=folder / f"{name}-{size}-{colours}.png", full_page=True)
+        browser.close()
+    print(f"the report works in Chromium; pictures are in {folder}")
+
+
+main()
