@@ -106,6 +106,24 @@ struct EncodeGroups {
 void encode_groups(const EncodeGroups& args) noexcept;
 void reference_encode_groups(const EncodeGroups& args) noexcept;
 
+// All three steps in one, for ordinary groups: those of zeros, and those whose scale is
+// normal in its type and from 2^-100 to 2^100. Goes batch by batch, and ends before the
+// first one that has another group, or one that is shorter. Returns how many groups are
+// done: the rest is for the steps above.
+struct QuantizeGroups {
+  FindScales scales;   // neither `extreme` nor `groups` is read; `scales` and `divisors`
+                       // may both be null
+  EncodeGroups codes;  // size: a multiple of 32; no zero points, and `divisors` is not
+                       // read. kInt4Halves: extremes are signed, codes are limited
+};
+std::int64_t quantize_groups(const QuantizeGroups& args) noexcept;
+std::int64_t reference_quantize_groups(const QuantizeGroups& args) noexcept;
+
+// Groups of a batch: a few KiB of values.
+constexpr std::int64_t quantize_batch(std::int64_t size) {
+  return size <= 32 ? 32 : size <= 64 ? 16 : size <= 256 ? 8 : 1;
+}
+
 // Values with t, before it is limited, more than half a step outside [low, high].
 std::int64_t count_saturated(const EncodeGroups& args) noexcept;
 std::int64_t reference_count_saturated(const EncodeGroups& args) noexcept;

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <vector>
 
 #include "pith/tensor/half.h"
 #include "src/kernels/float_bits.h"
@@ -69,6 +70,17 @@ int get_code(Packing packing, const std::uint8_t* codes, std::int64_t i) {
       return ((codes[i % 16] >> (i / 16 * 4)) & 15) - 8;
   }
   return 0;
+}
+
+// The value of largest magnitude, the first of them if it is `with_sign`.
+float extreme_of(const Groups& in, std::int64_t group, bool with_sign) {
+  float extreme = 0;
+  for (std::int64_t i = 0; i < in.size; ++i) {
+    const float value = in.values[group * in.size + i];
+    if (std::isnan(value)) return value;
+    if (std::fabs(value) > std::fabs(extreme)) extreme = value;
+  }
+  return with_sign ? extreme : std::fabs(extreme);
 }
 
 // A number type that scales are stored in.
@@ -179,6 +191,49 @@ void reference_encode_groups(const EncodeGroups& args) noexcept {
                static_cast<int>(round_to_integer(t, args.rounding, args.high)));
     }
   }
+}
+
+std::int64_t reference_quantize_groups(const QuantizeGroups& args) noexcept {
+  const Groups& in = args.codes.in;
+  const std::int64_t batch = quantize_batch(in.size);
+  for (std::int64_t first = 0; first < in.groups; first += batch) {
+    if (first + batch > in.groups) return first;
+    std::int64_t g = first;
+    std::vector<float> extremes;
+    for (; g < first + batch && size_of(in, g) == in.size; ++g) {
+      extremes.push_back(extreme_of(in, g, args.codes.packing == Packing::kInt4Halves));
+    }
+    if (g < first + batch) return first;
+    std::vector<float> scales(extremes.size());
+    std::vector<float> divisors(extremes.size());
+    FindScales find = args.scales;
+    find.extreme = extremes.data();
+    find.groups = batch;
+    find.scales = scales.data();
+    find.divisors = divisors.data();
+    std::vector<std::uint8_t> stored(extremes.size() * 4);
+    find.stored = stored.data();
+    find.stored_stride = 4;
+    const ScaleFlags flags = reference_find_scales(find);
+    for (std::size_t i = 0; i < extremes.size(); ++i) {
+      const float scale = std::fabs(scales[i]);
+      const bool usual = !flags.coarse && scale >= 0x1p-100F && scale <= 0x1p100F;
+      if (extremes[i] != 0 && !usual) return first;
+    }
+    find.stored = args.scales.stored + first * args.scales.stored_stride;
+    find.stored_stride = args.scales.stored_stride;
+    reference_find_scales(find);
+    if (args.scales.scales != nullptr) {
+      std::copy(scales.begin(), scales.end(), args.scales.scales + first);
+      std::copy(divisors.begin(), divisors.end(), args.scales.divisors + first);
+    }
+    EncodeGroups encode = args.codes;
+    encode.in = {in.values + first * in.size, batch, in.size, in.size};
+    encode.divisors = divisors.data();
+    encode.codes += first * encode.stride;
+    reference_encode_groups(encode);
+  }
+  return in.groups;
 }
 
 std::int64_t reference_count_saturated(const EncodeGroups& args) noexcept {

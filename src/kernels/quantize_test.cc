@@ -324,6 +324,152 @@ TEST_P(EveryTarget, CodesOfGroups) {
   }
 }
 
+// What a scheme says about scales and codes of ordinary groups.
+struct PlainChoice {
+  Packing packing;
+  DType type;
+  Coding coding;
+  Rounding rounding;
+  float denominator;
+  float zero_scale;
+  bool limit;
+};
+
+std::vector<PlainChoice> plain_choices() {
+  std::vector<PlainChoice> all;
+  for (Packing packing : {Packing::kInt8, Packing::kInt4}) {
+    const float largest = packing == Packing::kInt8 ? 127 : 7;
+    for (DType type : {DType::kF32, DType::kF16, DType::kBF16}) {
+      for (Coding coding : {Coding::kStored, Coding::kExact, Coding::kInverse}) {
+        all.push_back({packing, type, coding, Rounding::kHalfAway, largest, 0, false});
+        all.push_back(
+            {packing, type, coding, Rounding::kHalfEven, largest + 0.5F, 1, true});
+      }
+    }
+  }
+  all.push_back({Packing::kInt4Halves, DType::kF16, Coding::kInverse, Rounding::kHalfUp,
+                 -8, 0, true});
+  return all;
+}
+
+// All bytes that quantize_groups writes, and what it returns.
+struct Quantized {
+  std::int64_t done = 0;
+  std::vector<float> scales;
+  std::vector<std::uint8_t> stored;
+  std::vector<std::uint8_t> codes;
+
+  friend bool operator==(const Quantized&, const Quantized&) = default;
+};
+
+template <typename Quantize>
+Quantized quantize_by(Quantize quantize, const PlainChoice& choice, const Groups& in,
+                      bool stream) {
+  const int high = choice.packing == Packing::kInt8 ? 127 : 7;
+  const std::int64_t stride = choice.packing == Packing::kInt8   ? in.size
+                              : choice.packing == Packing::kInt4 ? in.size / 2
+                                                                 : 18;
+  Quantized q;
+  q.scales.assign(static_cast<std::size_t>(2 * in.groups), -1);
+  q.stored.assign(static_cast<std::size_t>(in.groups * 6), 0xaa);
+  q.codes.assign(static_cast<std::size_t>(in.groups * stride), 0xee);
+  QuantizeGroups args = {};
+  args.scales.denominator = choice.denominator;
+  args.scales.reach = static_cast<float>(high) + 0.5F;
+  args.scales.zero_scale = choice.zero_scale;
+  args.scales.type = choice.type;
+  args.scales.coding = choice.coding;
+  args.scales.scales = q.scales.data();
+  args.scales.divisors = q.scales.data() + in.groups;
+  args.scales.stored = q.stored.data();
+  args.scales.stored_stride = 6;
+  args.codes.in = in;
+  args.codes.inverse = choice.coding == Coding::kInverse;
+  args.codes.limit = choice.limit;
+  args.codes.low = choice.rounding == Rounding::kHalfUp ? -8 : -high;
+  args.codes.high = high;
+  args.codes.rounding = choice.rounding;
+  args.codes.packing = choice.packing;
+  args.codes.codes = q.codes.data();
+  args.codes.stride = stride;
+  args.codes.stream = stream;
+  q.done = quantize(args);
+  return q;
+}
+
+TEST_P(EveryTarget, ScalesAndCodesInOneGo) {
+  for (std::int64_t size : {32, 64, 96, 128, 256, 288, 2048}) {
+    for (std::int64_t groups : {0, 1, 7, 8, 16, 31, 32, 33, 64, 97, 128}) {
+      const Unaligned values(values_of(groups * size, static_cast<unsigned>(size)));
+      for (std::int64_t last : {size, std::int64_t{5}}) {
+        const Groups in = {values.data(), groups, size, last};
+        for (const PlainChoice& choice : plain_choices()) {
+          if (choice.packing == Packing::kInt4Halves && size != 32) continue;
+          const Quantized got = quantize_by(quantize_groups, choice, in, groups % 2 == 0);
+          const Quantized expected =
+              quantize_by(reference_quantize_groups, choice, in, false);
+          ASSERT_TRUE(got == expected)
+              << groups << " groups of " << size << ", done " << got.done << " expected "
+              << expected.done << " packing " << int(choice.packing) << " type "
+              << int(choice.type) << " coding " << int(choice.coding);
+          if (choice.type == DType::kF32 && last == size &&
+              groups % quantize_batch(size) == 0) {
+            ASSERT_EQ(got.done, groups);
+          }
+        }
+      }
+    }
+  }
+}
+
+// Groups that are not ordinary end the work, whatever makes them so.
+TEST_P(EveryTarget, StopsBeforeWhatIsNotOrdinary) {
+  for (std::int64_t size : {32, 64, 128, 512}) {
+    const std::int64_t batch = quantize_batch(size);
+    const std::int64_t groups = 6 * batch;
+    for (float bad : {NAN, -INFINITY, 3e38F, 1e-44F, 1e-7F, 9e6F}) {
+      for (std::int64_t at :
+           {std::int64_t{0}, batch, 3 * batch + batch / 2, groups - 1}) {
+        std::vector<float> values = values_of(groups * size, 3);
+        for (std::int64_t i = 0; i < size; ++i) {
+          values[static_cast<std::size_t>(at * size + i)] = 0;
+        }
+        values[static_cast<std::size_t>(at * size + size / 2)] = bad;
+        const Groups in = {values.data(), groups, size, size};
+        for (const PlainChoice& choice : plain_choices()) {
+          if (choice.packing == Packing::kInt4Halves && size != 32) continue;
+          const Quantized got = quantize_by(quantize_groups, choice, in, false);
+          const Quantized expected =
+              quantize_by(reference_quantize_groups, choice, in, false);
+          ASSERT_EQ(got.done, expected.done) << bad << " in group " << at;
+          if (choice.type == DType::kF32 && !(std::fabs(bad) < 1e38F && bad > 1e-38F)) {
+            ASSERT_EQ(got.done, at / batch * batch);
+          }
+          const auto done = static_cast<std::ptrdiff_t>(got.done);
+          const auto bytes = std::ssize(got.codes) / groups * done;
+          ASSERT_TRUE(std::equal(got.codes.begin(), got.codes.begin() + bytes,
+                                 expected.codes.begin()));
+          ASSERT_TRUE(std::equal(got.stored.begin(), got.stored.begin() + 6 * done,
+                                 expected.stored.begin()));
+        }
+      }
+    }
+  }
+}
+
+// Both signs reach the largest magnitude: the first of them decides.
+TEST_P(EveryTarget, FirstOfLargestGivesTheSign) {
+  std::vector<float> values = values_of(64 * 32, 9);
+  for (std::size_t g = 0; g < 64; ++g) {
+    values[g * 32 + g % 31] = g % 3 == 0 ? 9.0F : -9.0F;
+    values[g * 32 + g % 31 + 1] = g % 3 == 0 ? -9.0F : 9.0F;
+  }
+  const Groups in = {values.data(), 64, 32, 32};
+  const PlainChoice choice = plain_choices().back();
+  EXPECT_TRUE(quantize_by(quantize_groups, choice, in, false) ==
+              quantize_by(reference_quantize_groups, choice, in, false));
+}
+
 // Quotients at and next to every half, where roundings differ.
 TEST_P(EveryTarget, HalvesAndTheirNeighbours) {
   std::vector<float> values;

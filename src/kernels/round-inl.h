@@ -1,4 +1,4 @@
-// Rounding of f32 vectors to integers, for the kernels that make codes.
+// Vectors of the kernels that make codes, and how they are rounded to integers.
 #if defined(PITH_KERNELS_ROUND_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef PITH_KERNELS_ROUND_INL_H_
 #undef PITH_KERNELS_ROUND_INL_H_
@@ -16,8 +16,14 @@ namespace pith::kernels::HWY_NAMESPACE {
 
 // Eight lanes at most: a step of four vectors is a block of 32, and memory is the limit.
 using DF = hwy::HWY_NAMESPACE::CappedTag<float, 8>;
+using DI = hwy::HWY_NAMESPACE::RebindToSigned<DF>;
+using DU = hwy::HWY_NAMESPACE::RebindToUnsigned<DF>;
 using VF = hwy::HWY_NAMESPACE::Vec<DF>;
+using VI = hwy::HWY_NAMESPACE::Vec<DI>;
+using VU = hwy::HWY_NAMESPACE::Vec<DU>;
 constexpr DF kDF;
+constexpr DI kDI;
+constexpr DU kDU;
 constexpr std::int64_t kLanes =
     static_cast<std::int64_t>(hwy::HWY_NAMESPACE::MaxLanes(DF()));
 

@@ -21,8 +21,18 @@ constexpr std::int64_t kBatchGroups = 256;
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 // A longer group is fetched by the scan: it does not fit beside the one before it.
 constexpr std::int64_t kPrefetchBytes = 65536;
+// Of a longer group no copy is made.
+constexpr std::int64_t kLongRow = 32768;
 
 float as_float(std::uint32_t bits) { return std::bit_cast<float>(bits); }
+
+// True if quantize_groups() knows the scheme.
+bool is_plain(const Scheme& scheme) {
+  if (!scheme.symmetric) return false;
+  return packing_of(scheme) == kernels::Packing::kInt4Halves
+             ? scheme.rule == ScaleRule::kSignedMax
+             : scheme.rule == ScaleRule::kAbsmax || scheme.rule == ScaleRule::kHalfRange;
+}
 
 // NaN becomes 0, infinity becomes `infinity` with its sign.
 void make_finite(const float* values, std::int64_t n, float infinity, float* out) {
@@ -50,7 +60,6 @@ struct Coder::Batch {
 
   alignas(64) float converted[kChunk];
   alignas(64) float finite[kChunk];
-  alignas(64) float decoded[kChunk];
   float all_extremes[kBatchGroups];
   float all_scales[kBatchGroups];
   float all_divisors[kBatchGroups];
@@ -78,7 +87,93 @@ struct Coder::Batch {
 
 Coder::Coder(const Scheme& scheme, const Values& values, const CodeSpans& out,
              const CoderOptions& options)
-    : scheme_(scheme), values_(values), out_(out), options_(options) {}
+    : scheme_(scheme),
+      values_(values),
+      out_(out),
+      options_(options),
+      plain_(options.scales == Scales::kFind && is_plain(scheme)) {}
+
+kernels::EncodeGroups Coder::code_args(std::int64_t code, std::int64_t size) const {
+  const bool blocks = scheme_.layout == Layout::kBlocks;
+  return {.in = {},
+          .divisors = nullptr,
+          .zero_points = nullptr,
+          .one_scale = false,
+          .inverse = scheme_.coding == Coding::kInverse,
+          .limit = !is_bounded(scheme_),
+          .low = scheme_.min_code(),
+          .high = scheme_.max_code(),
+          .rounding = scheme_.rounding,
+          .packing = packing_of(scheme_),
+          .codes = codes() + code + (blocks ? bits_of(scheme_.scale_type) / 8 : 0),
+          .stride = group_stride(scheme_, size),
+          .stream = options_.stream};
+}
+
+kernels::FindScales Coder::scale_args_at(std::int64_t group, std::int64_t code,
+                                         std::int64_t size) const {
+  kernels::FindScales args = scale_args(scheme_);
+  if (scheme_.layout == Layout::kBlocks) {
+    args.stored = codes() + code;
+    args.stored_stride = group_stride(scheme_, size);
+  } else {
+    args.stored =
+        reinterpret_cast<std::uint8_t*>(out_.scales.data()) + group * args.stored_stride;
+  }
+  return args;
+}
+
+// Encodes the first groups of a run as far as they are ordinary, and returns how many.
+// Their scales are left in `scales` and `divisors`, unless these are null.
+std::int64_t Coder::encode_plain(const Run& run, const float* values, float* scales,
+                                 float* divisors) const {
+  if (!plain_ || run.size % 32 != 0) return 0;
+  kernels::QuantizeGroups args = {scale_args_at(run.group, run.code, run.size),
+                                  code_args(run.code, run.size)};
+  args.scales.scales = scales;
+  args.scales.divisors = divisors;
+  args.codes.in = {values, run.groups, run.size, run.last};
+  return kernels::quantize_groups(args);
+}
+
+// The same for groups that are longer than a chunk, with their figures.
+std::int64_t Coder::encode_long_rows(const Run& run, ErrorFigures& figures,
+                                     std::int64_t offset) const {
+  if (!plain_ || run.size > kLongRow) return 0;
+  alignas(64) float converted[kLongRow];
+  for (std::int64_t g = 0; g < run.groups; ++g) {
+    const Run row = run.part(g, 1, group_stride(scheme_, run.size));
+    const float* values = values_.read(row.first, row.last, converted);
+    float scale = 0;
+    float divisor = 0;
+    if (encode_plain(row, values, &scale, &divisor) == 0) return g;
+    if (!options_.figures) continue;
+    measure_long_group(row, values, scale, divisor, figures, offset + g * run.size);
+  }
+  return run.groups;
+}
+
+void Coder::measure_long_group(const Run& group, const float* values, float scale,
+                               float divisor, ErrorFigures& figures,
+                               std::int64_t offset) const {
+  Batch batch;
+  ErrorFigures total;
+  batch.figures = &total;
+  batch.one_scale = true;
+  batch.scales = &scale;
+  for (std::int64_t i = 0; i < group.last; i += kChunk) {
+    const std::int64_t n = std::min(kChunk, group.last - i);
+    batch.offset = i;
+    batch.originals = values + i;
+    kernels::EncodeGroups args =
+        code_args(group.code + group_stride(scheme_, i), group.size);
+    args.in = {values + i, 1, n, n};
+    args.divisors = &divisor;
+    args.one_scale = true;
+    measure(args, batch);
+  }
+  figures.merge(total, offset);
+}
 
 Failure Coder::encode(const Run& run, ErrorFigures& figures) const {
   const bool is_long = run.size > kChunk;
@@ -91,13 +186,16 @@ Failure Coder::encode(const Run& run, ErrorFigures& figures) const {
   batch.prefetch = options_.prefetch != 0 ? options_.prefetch : step * run.size * 4;
   if (!values_.is_f32() || batch.prefetch > kPrefetchBytes) batch.prefetch = 0;
   const std::int64_t stride = group_stride(scheme_, run.size);
+  const bool whole = values_.is_f32() && !options_.figures && run.size <= kPieceElements;
   for (std::int64_t g = 0; g < run.groups; g += step) {
-    Run part = run;
-    part.groups = std::min(step, run.groups - g);
-    part.first += g * run.size;
-    part.group += g;
-    part.code += g * stride;
-    if (g + part.groups < run.groups) part.last = run.size;
+    const Run rest = run.part(g, run.groups, stride);
+    if (whole) {
+      g += encode_plain(rest, values_.read(rest.first, 0, nullptr), nullptr, nullptr);
+    } else if (is_long) {
+      g += encode_long_rows(rest, figures, g * run.size);
+    }
+    if (g == run.groups) break;
+    const Run part = run.part(g, step, stride);
     batch.offset = g * run.size;
     const Failure failure = is_long ? encode_long_group(part, figures, batch.offset)
                                     : encode_batch(part, batch);
@@ -182,6 +280,16 @@ Failure Coder::encode_batch(const Run& run, Batch& batch) const {
   const std::int64_t n = run.elements();
   if (n == 0) return {};
   batch.originals = batch.values = values_.read(run.first, n, batch.converted);
+  if (encode_plain(run, batch.values, batch.all_scales, batch.all_divisors) ==
+      run.groups) {
+    if (!options_.figures) return {};
+    batch.use_all(true);
+    kernels::EncodeGroups args = code_args(run.code, run.size);
+    args.in = {batch.values, run.groups, run.size, run.last};
+    args.divisors = batch.divisors;
+    measure(args, batch);
+    return {};
+  }
   std::uint32_t largest = 0;
   if (options_.scales == Scales::kFind) {
     kernels::absmax_groups({batch.values, run.groups, run.size, run.last},
@@ -261,18 +369,11 @@ Failure Coder::find_scales(const Run& run, Batch& batch) const {
   batch.use_all(scheme_.symmetric);
   if (!scheme_.symmetric) return find_asymmetric_scales(run, batch);
   find_symmetric_extremes(run, batch);
-  kernels::FindScales args = scale_args(scheme_);
+  kernels::FindScales args = scale_args_at(run.group, run.code, run.size);
   args.extreme = batch.all_extremes;
   args.groups = run.groups;
   args.scales = batch.all_scales;
   args.divisors = batch.all_divisors;
-  if (scheme_.layout == Layout::kBlocks) {
-    args.stored = codes() + run.code;
-    args.stored_stride = group_stride(scheme_, run.size);
-  } else {
-    args.stored = reinterpret_cast<std::uint8_t*>(out_.scales.data()) +
-                  run.group * args.stored_stride;
-  }
   const kernels::ScaleFlags flags = kernels::find_scales(args);
   batch.limit = !is_bounded(scheme_) || flags.coarse;
   batch.inverse = flags.inverse;
@@ -316,25 +417,13 @@ Failure Coder::read_scales(const Run& run, Batch& batch) const {
 }
 
 void Coder::encode_values(const Run& run, Batch& batch) const {
-  const std::int64_t stride = group_stride(scheme_, run.size);
-  const bool blocks = scheme_.layout == Layout::kBlocks;
-  std::uint8_t* out = codes() + run.code + (blocks ? bits_of(scheme_.scale_type) / 8 : 0);
-  const kernels::Packing packing = packing_of(scheme_);
-  const kernels::EncodeGroups args = {
-      .in = {batch.values, run.groups, run.size, run.last},
-      .divisors = batch.divisors,
-      .zero_points = batch.zero_points,
-      .one_scale = batch.one_scale,
-      .inverse = scheme_.coding == Coding::kInverse,
-      .limit = batch.limit,
-      .low = scheme_.min_code(),
-      .high = scheme_.max_code(),
-      .rounding = scheme_.rounding,
-      .packing = packing,
-      .codes = out,
-      .stride = stride,
-      .stream = options_.stream,
-      .prefetch = batch.prefetch};
+  kernels::EncodeGroups args = code_args(run.code, run.size);
+  args.in = {batch.values, run.groups, run.size, run.last};
+  args.divisors = batch.divisors;
+  args.zero_points = batch.zero_points;
+  args.one_scale = batch.one_scale;
+  args.limit = batch.limit;
+  args.prefetch = batch.prefetch;
   kernels::encode_groups(args);
   if (batch.inverse) {  // as in GGUF, where infinite quotients leave bytes of 0
     for (std::int64_t g = 0; g < run.groups; ++g) {
@@ -342,25 +431,30 @@ void Coder::encode_values(const Run& run, Batch& batch) const {
       const bool zeros = !batch.one_scale && batch.all_extremes[g] == 0;
       if (batch.divisors[s] == 0 && !zeros) {
         std::memset(
-            out + g * stride, 0,
+            args.codes + g * args.stride, 0,
             static_cast<std::size_t>(scheme_.bits == 8 ? run.size : run.size / 2));
       }
     }
   }
-  if (!options_.figures) return;
-  const std::int64_t n = run.elements();
-  kernels::decode_groups({.codes = out,
-                          .stride = stride,
-                          .packing = packing,
+  if (options_.figures) measure(args, batch);
+}
+
+// Adds the figures of values that have been encoded.
+void Coder::measure(const kernels::EncodeGroups& args, const Batch& batch) const {
+  alignas(64) float decoded[kChunk];
+  kernels::decode_groups({.codes = args.codes,
+                          .stride = args.stride,
+                          .packing = args.packing,
                           .scales = batch.scales,
-                          .zero_points = batch.zero_points,
-                          .one_scale = batch.one_scale,
-                          .out = batch.decoded,
-                          .groups = run.groups,
-                          .size = run.size,
-                          .last = run.last});
-  if (batch.limit) batch.figures->saturated += kernels::count_saturated(args);
-  add_chunk(*batch.figures, batch.originals, batch.decoded, n, batch.offset);
+                          .zero_points = args.zero_points,
+                          .one_scale = args.one_scale,
+                          .out = decoded,
+                          .groups = args.in.groups,
+                          .size = args.in.size,
+                          .last = args.in.last});
+  if (args.limit) batch.figures->saturated += kernels::count_saturated(args);
+  const std::int64_t n = (args.in.groups - 1) * args.in.size + args.in.last;
+  add_chunk(*batch.figures, batch.originals, decoded, n, batch.offset);
 }
 
 GroupScale Coder::read_scale(std::int64_t group) const {

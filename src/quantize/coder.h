@@ -56,6 +56,13 @@ struct Run {
   std::int64_t last;  ///< elements of the last group
 
   [[nodiscard]] std::int64_t elements() const { return (groups - 1) * size + last; }
+
+  /// At most `most` of these groups from the g-th on; `stride`: bytes of codes of a group.
+  [[nodiscard]] Run part(std::int64_t g, std::int64_t most, std::int64_t stride) const {
+    const bool ends = groups - g <= most;
+    return {first + g * size,         group + g, code + g * stride,
+            ends ? groups - g : most, size,      ends ? last : size};
+  }
 };
 
 class Coder {
@@ -72,6 +79,14 @@ class Coder {
  private:
   struct Batch;
 
+  std::int64_t encode_plain(const Run& run, const float* values, float* scales,
+                            float* divisors) const;
+  std::int64_t encode_long_rows(const Run& run, ErrorFigures& figures,
+                                std::int64_t offset) const;
+  void measure_long_group(const Run& group, const float* values, float scale,
+                          float divisor, ErrorFigures& figures,
+                          std::int64_t offset) const;
+  void measure(const kernels::EncodeGroups& args, const Batch& batch) const;
   Failure encode_long_group(const Run& group, ErrorFigures& figures,
                             std::int64_t offset) const;
   Failure scan_long_group(const Run& group, CoderOptions& options) const;
@@ -87,10 +102,19 @@ class Coder {
     return reinterpret_cast<std::uint8_t*>(out_.codes.data());
   }
 
+  /// What encode_groups has to know of groups whose codes begin at `code`; the caller
+  /// fills in values and divisors.
+  [[nodiscard]] kernels::EncodeGroups code_args(std::int64_t code,
+                                                std::int64_t size) const;
+  /// Where the scales of groups from `group` on are stored, whose codes begin at `code`.
+  [[nodiscard]] kernels::FindScales scale_args_at(std::int64_t group, std::int64_t code,
+                                                  std::int64_t size) const;
+
   const Scheme& scheme_;
   const Values& values_;
   const CodeSpans& out_;
   CoderOptions options_;
+  bool plain_;  ///< the kernel that does all three steps knows the scheme
 };
 
 }  // namespace pith
