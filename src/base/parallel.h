@@ -5,6 +5,7 @@
 
 #include <tbb/blocked_range.h>
 #include <tbb/parallel_for.h>
+#include <tbb/task_arena.h>
 
 #include <algorithm>
 #include <cstdint>
@@ -24,6 +25,13 @@ void parallel_for(std::int64_t count, const Body& body) {
         for (std::int64_t i = range.begin(); i != range.end(); ++i) body(i);
       },
       tbb::simple_partitioner());
+}
+
+/// Calls body(). A thread that waits inside for pieces of its own takes no others
+/// meanwhile: needed where work waits for other work of the same loop.
+template <typename Body>
+void isolated(const Body& body) {
+  tbb::this_task_arena::isolate(body);
 }
 
 /// Number of pieces of at most `piece` that `total` is cut into.

@@ -14,6 +14,7 @@
 #include "src/io/file.h"
 #include "src/io/folder_files.h"
 #include "src/io/gguf_rules.h"
+#include "src/io/output_target.h"
 #include "src/io/pieces.h"
 #include "src/io/plain.h"
 #include "src/kernels/convert.h"
@@ -25,68 +26,10 @@ namespace fs = std::filesystem;
 
 constexpr std::int64_t kLeastMemory = 1 << 20;
 
-std::optional<Format> format_of_name(const fs::path& path) {
-  for (const Format format :
-       {Format::kSafetensors, Format::kGguf, Format::kNpz, Format::kNpy}) {
-    if (path.extension() == fmt::format(".{}", to_string(format))) return format;
-  }
-  return std::nullopt;
-}
-
-// Where the output goes and what it is.
-struct Target {
-  Format format = Format::kSafetensors;
-  bool folder = false;
-};
-
-Result<Target> find_target(const fs::path& input, const fs::path& output,
-                           const ConvertOptions& options) {
-  std::error_code ignored;
-  const std::optional<Format> named = format_of_name(output);
-  Target target;
-  target.folder = !output.has_filename() || fs::is_directory(output, ignored) ||
-                  (!named && fs::is_directory(input, ignored));
-  if (target.folder) {
-    target.format = options.format.value_or(Format::kSafetensors);
-    if (target.format != Format::kSafetensors) {
-      return Status::invalid_argument(
-          fmt::format("output '{}' is a folder, which holds safetensors, not {}",
-                      printable(output.native()), to_string(target.format)));
-    }
-    return target;
-  }
-  if (!options.format && !named) {
-    return Status::invalid_argument(fmt::format(
-        "output '{}': its name does not tell the format; expected .safetensors, "
-        ".gguf, .npz or .npy",
-        printable(output.native())));
-  }
-  target.format = options.format ? *options.format : *named;
-  return target;
-}
-
-// Types that are numbers of the network, not indices or masks.
-bool is_real(const TensorInfo& tensor) {
-  if (!tensor.encoding.dtype) return true;  // quantized
-  switch (*tensor.encoding.dtype) {
-    case DType::kF8E5M2:
-    case DType::kF8E4M3:
-    case DType::kF8E4M3Fnuz:
-    case DType::kF8E5M2Fnuz:
-    case DType::kF16:
-    case DType::kBF16:
-    case DType::kF32:
-    case DType::kF64:
-      return true;
-    default:
-      return false;
-  }
-}
-
-TensorSpec spec_of(const TensorInfo& tensor, const Target& target,
+TensorSpec spec_of(const TensorInfo& tensor, const OutputTarget& target,
                    const ConvertOptions& options) {
   TensorSpec spec{tensor.name, tensor.encoding, tensor.shape, 0};
-  if (!options.dtype || !is_real(tensor)) return spec;
+  if (!options.dtype || !is_real(tensor.encoding)) return spec;
   DType dtype = *options.dtype;
   if (target.format == Format::kGguf && gguf_wants_f32(tensor.name, tensor.shape)) {
     dtype = DType::kF32;
@@ -144,7 +87,7 @@ void add_metadata(const Checkpoint& source, bool changed, Job& job) {
 }
 
 Result<Job> make_job(const Checkpoint& source, const fs::path& input,
-                     const Target& target, const ConvertOptions& options) {
+                     const OutputTarget& target, const ConvertOptions& options) {
   Job job;
   job.layout.format = target.format;
   job.notes = source.warnings();
@@ -317,7 +260,7 @@ Result<ConvertReport> convert_checkpoint(const fs::path& input, const fs::path& 
                                          const ConvertOptions& options) {
   PITH_OK(check_options(options));
   PITH_TRY(const std::unique_ptr<Checkpoint> source, Checkpoint::open(input));
-  PITH_TRY(const Target target, find_target(input, output, options));
+  PITH_TRY(const OutputTarget target, find_output_target(input, output, options.format));
   PITH_TRY(const Job job, make_job(*source, input, target, options));
 
   WriteOptions write_options;

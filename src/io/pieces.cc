@@ -58,6 +58,28 @@ Status PieceList::add(std::size_t tensor) {
       threads_ = std::clamp<std::int64_t>(max_memory_ / (step * 12), 1, threads_);
     }
   }
+  add_pieces(tensor, step);
+  return {};
+}
+
+Status PieceList::add_aligned(std::size_t tensor, std::int64_t alignment) {
+  const TensorInfo& info = checkpoint_->tensors()[tensor];
+  const std::int64_t step = std::max<std::int64_t>(1, kElements / alignment) * alignment;
+  // As stored, as f32 twice and as written.
+  constexpr std::int64_t kBytes = 4 + 4 + 4 + 4;
+  if (step > max_memory_ / kBytes && info.shape.elements() > max_memory_ / kBytes) {
+    return {StatusCode::kNoSpace,
+            fmt::format("tensor '{}': {} values that belong together need {} bytes, more "
+                        "than the limit of {}",
+                        printable(info.name), step, step * kBytes, max_memory_)};
+  }
+  threads_ = std::clamp<std::int64_t>(max_memory_ / (step * kBytes), 1, threads_);
+  add_pieces(tensor, step);
+  return {};
+}
+
+void PieceList::add_pieces(std::size_t tensor, std::int64_t step) {
+  const TensorInfo& info = checkpoint_->tensors()[tensor];
   const std::int64_t elements = info.shape.elements();
   const std::size_t first = pieces_.size();
   for (std::int64_t begin = 0; begin < elements; begin += step) {
@@ -70,7 +92,6 @@ Status PieceList::add(std::size_t tensor) {
     items_.push_back({first, pieces_.size()});
   }
   total_bytes_ += info.bytes;
-  return {};
 }
 
 Status for_each_piece(const PieceList& list, const PieceOptions& options,
@@ -112,14 +133,16 @@ Status for_each_piece(const PieceList& list, const PieceOptions& options,
   };
   parallel_for(std::min(list.threads(), items), [&](std::int64_t) {
     const PieceFunction body = make_worker();
-    while (!failed) {
-      const std::int64_t item = next++;
-      if (item >= items) return;
-      const PieceList::Item range = list.items()[static_cast<std::size_t>(item)];
-      for (std::size_t i = range.first; i < range.last; ++i) {
-        if (failed || !work(body, i)) return;
+    isolated([&] {
+      while (!failed) {
+        const std::int64_t item = next++;
+        if (item >= items) return;
+        const PieceList::Item range = list.items()[static_cast<std::size_t>(item)];
+        for (std::size_t i = range.first; i < range.last; ++i) {
+          if (failed || !work(body, i)) return;
+        }
       }
-    }
+    });
   });
   return first_error;
 }

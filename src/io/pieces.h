@@ -53,6 +53,10 @@ class PieceList {
   /// row is larger than the memory.
   Status add(std::size_t tensor);
 
+  /// The same cut at multiples of `alignment` elements, whatever the memory; kNoSpace if so
+  /// many do not fit in it.
+  Status add_aligned(std::size_t tensor, std::int64_t alignment);
+
   [[nodiscard]] const Checkpoint& checkpoint() const { return *checkpoint_; }
   /// Pieces of one item are worked on in order by one thread.
   struct Item {
@@ -66,6 +70,8 @@ class PieceList {
   [[nodiscard]] std::int64_t total_bytes() const { return total_bytes_; }
 
  private:
+  void add_pieces(std::size_t tensor, std::int64_t step);
+
   const Checkpoint* checkpoint_;
   std::int64_t max_memory_;
   std::int64_t threads_;

@@ -22,11 +22,17 @@ namespace {
 constexpr const char* kIndexName = "model.safetensors.index.json";
 constexpr const char* kConfigName = "config.json";
 
-Result<FilePlan> plan_file(const CheckpointLayout& layout,
+Result<FilePlan> plan_file(const CheckpointLayout& layout, std::size_t file,
                            std::span<const TensorSpec* const> tensors) {
   switch (layout.format) {
-    case Format::kSafetensors:
-      return plan_safetensors(tensors, layout.metadata);
+    case Format::kSafetensors: {
+      Metadata metadata = layout.metadata;
+      if (file < layout.shard_metadata.size()) {
+        const auto& own = layout.shard_metadata[file];
+        metadata.insert(metadata.end(), own.begin(), own.end());
+      }
+      return plan_safetensors(tensors, metadata);
+    }
     case Format::kGguf:
       return plan_gguf(tensors, layout.gguf_keys);
     case Format::kNpz:
@@ -87,6 +93,12 @@ Status check_names(const CheckpointLayout& layout) {
                       printable(shard)));
     }
   }
+  if (!layout.shard_metadata.empty() &&
+      layout.shard_metadata.size() != layout.shards.size()) {
+    return Status::invalid_argument(
+        fmt::format("metadata of {} shards, expected that of {}",
+                    layout.shard_metadata.size(), layout.shards.size()));
+  }
   if (!layout.shards.empty() && layout.format != Format::kSafetensors) {
     return Status::invalid_argument(
         fmt::format("a folder holds safetensors, not {}", to_string(layout.format)));
@@ -105,8 +117,8 @@ Result<Plan> make_plan(const CheckpointLayout& layout) {
   }
   CheckedSize total(0);
   CheckedSize tensor_bytes(0);
-  for (const std::vector<const TensorSpec*>& group : groups) {
-    PITH_TRY(FilePlan file, plan_file(layout, group));
+  for (std::size_t i = 0; i < files; ++i) {
+    PITH_TRY(FilePlan file, plan_file(layout, i, groups[i]));
     total = total + file.size;
     for (const std::uint64_t bytes : file.bytes) tensor_bytes = tensor_bytes + bytes;
     plan.files.push_back(std::move(file));
@@ -211,7 +223,8 @@ class LayoutWriter final : public CheckpointWriter {
     return status;
   }
 
-  Status update_metadata(std::string_view key, std::string_view value) override {
+  Status update_metadata(std::string_view key, std::string_view value,
+                         std::size_t only) override {
     const std::lock_guard lock(mutex_);
     if (done_) return Status::invalid_argument("metadata is changed after commit()");
     std::string text = json_escape(value);
@@ -221,6 +234,7 @@ class LayoutWriter final : public CheckpointWriter {
     }
     bool found = false;
     for (std::size_t i = 0; i < plan_.files.size(); ++i) {
+      if (only != kAllFiles && only != i) continue;
       for (const FilePlan::Slot& slot : plan_.files[i].metadata) {
         if (slot.key != key) continue;
         found = true;

@@ -45,6 +45,15 @@ class PruneStage : public Stage {
   explicit PruneStage(const PruneOptions& options) : options_(options) {}
 
   std::string_view name() const override { return "prune"; }
+  std::string describe() const override {
+    std::string text = options_.granularity == Granularity::kNM
+                           ? fmt::format("prune {}:{}", options_.n, options_.m)
+                           : fmt::format("prune {}", options_.sparsity);
+    constexpr std::string_view kUnits[] = {"", " of rows", " of columns", " of blocks",
+                                           ""};
+    text += kUnits[static_cast<std::size_t>(options_.granularity)];
+    return fmt::format("{} {}", text, to_string(options_.importance));
+  }
 
   Status validate() const override {
     PITH_OK(check(options_));
@@ -151,6 +160,7 @@ class ClipStage : public Stage {
   explicit ClipStage(float percentile) : percentile_(percentile) {}
 
   std::string_view name() const override { return "clip"; }
+  std::string describe() const override { return fmt::format("clip {}", percentile_); }
   Status validate() const override { return check_percentile(percentile_); }
   Status apply(const TensorHeader& tensor, std::span<float> values) const override {
     return clip(values, percentile_, tensor.name).status();
@@ -172,6 +182,7 @@ class LimitStage : public Stage {
   explicit LimitStage(float percentile) : percentile_(percentile) {}
 
   std::string_view name() const override { return "limit"; }
+  std::string describe() const override { return fmt::format("limit {}", percentile_); }
   Status validate() const override { return check_percentile(percentile_); }
   Status apply(const TensorHeader& tensor, std::span<float> values) const override {
     return limit(values, percentile_, tensor.name).status();

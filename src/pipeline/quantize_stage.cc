@@ -75,6 +75,7 @@ class QuantizeStage : public Stage {
   explicit QuantizeStage(const Scheme& scheme) : scheme_(scheme) {}
 
   std::string_view name() const override { return "quantize"; }
+  std::string describe() const override { return scheme_.to_string(); }
   Status validate() const override { return scheme_.validate(); }
 
   Status fits(const TensorHeader& tensor) const override {
@@ -118,6 +119,7 @@ class ConvertStage : public Stage {
       : dtype_(dtype), allow_overflow_(allow_overflow) {}
 
   std::string_view name() const override { return "convert"; }
+  std::string describe() const override { return std::string(to_string(dtype_)); }
 
   Status validate() const override {
     if (dtype_ == DType::kF32 || dtype_ == DType::kF16 || dtype_ == DType::kBF16) {

@@ -87,14 +87,14 @@ std::string Rule::to_string() const {
   return line > 0 ? fmt::format("{} (line {})", all, line) : all;
 }
 
-Result<std::vector<RuleChoice>> Recipe::choose(
-    std::span<const TensorHeader> tensors) const {
+Result<std::vector<RuleChoice>> Recipe::choose(std::span<const TensorHeader> tensors,
+                                               bool check_fit) const {
   std::vector<bool> used(rules.size(), false);
   std::vector<RuleChoice> choices;
   choices.reserve(tensors.size());
   for (const TensorHeader& tensor : tensors) {
     RuleChoice choice = choose_one(*this, tensor, used);
-    if (choice.rule != nullptr) {
+    if (choice.rule != nullptr && check_fit) {
       for (const StagePtr& stage : choice.rule->stages) {
         PITH_OK(stage->fits(tensor).with_context("rule " + choice.rule->to_string()));
       }

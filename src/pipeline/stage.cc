@@ -26,6 +26,8 @@ Status StageStream::apply_with_mask(std::span<float> /*values*/,
   return Status::unsupported("the stage makes no masks");
 }
 
+std::string Stage::describe() const { return std::string(name()); }
+
 std::optional<std::int64_t> Stage::kept(const TensorHeader& /*tensor*/) const {
   return std::nullopt;
 }

@@ -179,10 +179,10 @@ Result<PartLayout> column_scale_layout(const TensorRecord& record) {
   return PartLayout{PartRole::kColumnScale, DType::kF32, std::move(shape)};
 }
 
-ErrorFigures widest_figures() {
+ErrorFigures widest_figures(std::int64_t elements) {
   ErrorFigures figures;
   figures.count = figures.non_finite = figures.zeros_before = figures.zeros_after =
-      figures.saturated = figures.max_index = std::numeric_limits<std::int64_t>::max();
+      figures.saturated = figures.max_index = elements;
   figures.sum_error = figures.sum_error_squared = figures.sum_squared_before =
       figures.sum_squared_after = figures.max_error = 1.23456789012e-300;
   return figures;

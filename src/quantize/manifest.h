@@ -16,6 +16,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <span>
 #include <string>
@@ -120,9 +121,10 @@ Result<PartLayout> column_scale_layout(const TensorRecord& record);
 /// Equal manifests give equal bytes. kInvalidArgument if a text is not UTF-8.
 Result<std::string> manifest_to_json(const Manifest& manifest);
 
-/// Figures whose text is at least as long as that of any others, to reserve room for
-/// those that are not known yet.
-[[nodiscard]] ErrorFigures widest_figures();
+/// Figures whose text is at least as long as that of any others of so many elements, to
+/// reserve room for those that are not known yet.
+[[nodiscard]] ErrorFigures widest_figures(
+    std::int64_t elements = std::numeric_limits<std::int64_t>::max());
 
 /// Reads the text. kCorrupt names the tensor and the key: a key that is unknown, missing
 /// or given twice, a value out of its range, a part that the record cannot have;

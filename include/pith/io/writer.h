@@ -60,6 +60,8 @@ struct CheckpointLayout {
   std::vector<TensorSpec> tensors;
   /// Safetensors only; written in the order of the keys.
   std::vector<std::pair<std::string, std::string>> metadata;
+  /// Beside it, of each shard alone: as many as there are shards, or none.
+  std::vector<std::vector<std::pair<std::string, std::string>>> shard_metadata;
   /// GGUF only; written in this order. `general.alignment` (u32) is obeyed.
   std::vector<GgufKey> gguf_keys;
   /// If not empty, the output is a folder with these safetensors files and, if there are
@@ -108,8 +110,10 @@ class CheckpointWriter {
   /// Puts a value that is known only now in the place of one of the layout's metadata,
   /// which must have been at least as long (as JSON text); it is filled up with spaces.
   /// For checksums and measured errors. kInvalidArgument if the key is not there or the
-  /// value too long.
-  virtual Status update_metadata(std::string_view key, std::string_view value) = 0;
+  /// value too long. `file` is a shard, or all of them.
+  static constexpr std::size_t kAllFiles = ~std::size_t{0};
+  virtual Status update_metadata(std::string_view key, std::string_view value,
+                                 std::size_t file = kAllFiles) = 0;
 
   /// Makes the output appear. kInvalidArgument if a byte of a tensor was not written;
   /// kCancelled; kAlreadyExists if an output appeared meanwhile; kNoSpace or kIo. On

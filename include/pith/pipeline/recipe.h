@@ -86,10 +86,10 @@ struct Recipe {
   static Result<Recipe> parse(std::string_view yaml, std::string_view file = "recipe");
 
   /// One choice per tensor, in order. kInvalidArgument if a rule takes no tensor at all (with the
-  /// nearest name for an exact one), or a stage does not fit a tensor it was given; the message
-  /// has the rule and the tensor.
+  /// nearest name for an exact one), or (unless they are not to be checked) a stage does not fit a
+  /// tensor it was given; the message has the rule and the tensor.
   [[nodiscard]] Result<std::vector<RuleChoice>> choose(
-      std::span<const TensorHeader> tensors) const;
+      std::span<const TensorHeader> tensors, bool check_fit = true) const;
 };
 
 /// The flags of the command line for common cases.

@@ -99,6 +99,9 @@ class Stage {
   /// As in recipes and reports: "prune", "quantize", ...
   [[nodiscard]] virtual std::string_view name() const = 0;
 
+  /// With its options, for people: "prune 0.5 l1", "int8 row f32"; by default the name.
+  [[nodiscard]] virtual std::string describe() const;
+
   /// Checks all options; kInvalidArgument names option, value and range. Called before
   /// any tensor is touched, and by estimates.
   [[nodiscard]] virtual Status validate() const = 0;

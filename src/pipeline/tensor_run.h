@@ -1,0 +1,118 @@
+// Compresses one tensor: passes over its values first, if stages or the scheme need them,
+// then piece by piece.
+//
+//   TensorRun run(plan, tensor, writer, options);
+//   PITH_OK(run.prepare(workers));            // passes
+//   for (each piece, by any thread, in order) PITH_OK(run.encode(worker, piece));
+//   PITH_OK(run.finish());                    // checksums and figures are known
+//
+// A piece is read, changed, coded and written by one thread while it is in its cache. What
+// depends on the order of pieces (pruning ties by index, places of kept codes, checksums,
+// sums of errors) is done in turns.
+#pragma once
+
+#include <xxhash.h>
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "pith/io/writer.h"
+#include "pith/quantize/quantize.h"
+#include "pith/report/sample.h"
+#include "src/io/pieces.h"
+#include "src/pipeline/compress_plan.h"
+#include "src/pipeline/ordered.h"
+
+namespace pith {
+
+/// Buffers of a thread, which are used again by the next piece.
+struct CompressWorker {
+  explicit CompressWorker(const Checkpoint& source) : reader(source) {}
+
+  PieceReader reader;
+  Buffer values;  ///< that stages change
+  Buffer codes;
+  Buffer scales;
+  Buffer zero_points;
+  Buffer decoded;
+  Buffer mask;
+  Buffer out;  ///< codes in another layout
+};
+
+class TensorRun {
+ public:
+  TensorRun(const CompressPlan& plan, const TensorPlan& tensor, CheckpointWriter& writer,
+            const CompressOptions& options);
+  ~TensorRun();
+
+  /// Pieces begin at multiples of it.
+  [[nodiscard]] std::int64_t alignment() const;
+  /// Makes streams and the quantizer, and runs their passes with all threads. `progress` is
+  /// told of bytes read.
+  Status prepare(const std::function<Status(std::int64_t)>& progress);
+  /// True if prepare() reads the tensor.
+  [[nodiscard]] bool needs_passes() const;
+
+  /// kCancelled if another piece failed meanwhile.
+  Status encode(CompressWorker& worker, const Piece& piece);
+  /// Another piece failed: nobody waits for it.
+  void give_up();
+  Status finish();
+
+  // After finish().
+  [[nodiscard]] const TensorPlan& plan() const { return tensor_; }
+  [[nodiscard]] const ErrorFigures& figures() const { return figures_; }
+  /// Checksums of parts, in their order.
+  [[nodiscard]] const std::vector<std::uint64_t>& checksums() const { return checksums_; }
+  /// Non-zero values after each of the plan's stages.
+  [[nodiscard]] const std::vector<std::int64_t>& nonzero() const { return nonzero_; }
+  [[nodiscard]] const std::optional<TensorSample>& sample() const { return sample_; }
+
+ private:
+  struct Part;  // one stored tensor: its checksum so far, and its place in the output
+  struct PieceWork;  // what is known of a piece on its way
+
+  Status make_streams();
+  Status load_whole();
+  Status run_passes(std::size_t streams,
+                    const std::function<Status(std::int64_t)>& progress,
+                    const std::function<Status(std::span<float>, std::int64_t)>& take);
+  Status copy(CompressWorker& worker, const Piece& piece);
+  Result<TensorView> read(CompressWorker& worker, const Piece& piece,
+                          std::span<const float>& values);
+  Status change(CompressWorker& worker, const Piece& piece, PieceWork& work);
+  Status clean(std::span<float> values, std::int64_t first) const;
+  Status store_values(CompressWorker& worker, const Piece& piece, PieceWork& work);
+  Status store_codes(CompressWorker& worker, const Piece& piece, PieceWork& work);
+  void pack_words(CompressWorker& worker, const Piece& piece, PieceWork& work) const;
+  void gather(CompressWorker& worker, const Piece& piece, PieceWork& work) const;
+  Status finish_piece(CompressWorker& worker, const Piece& piece, PieceWork& work);
+  Status write_part(std::size_t part, std::int64_t offset,
+                    std::span<const std::byte> bytes);
+  void add_sample(const TensorView& source, std::int64_t first);
+
+  const CompressPlan& plan_;
+  const TensorPlan& tensor_;
+  const TensorInfo& info_;
+  CheckpointWriter& writer_;
+  const CompressOptions& options_;
+
+  std::vector<std::unique_ptr<StageStream>> streams_;
+  Buffer whole_;  // all values, if a stage cannot work row by row
+  std::optional<Quantizer> quantizer_;
+  std::vector<Part> parts_;
+  Turns change_turns_;
+  Turns finish_turns_;
+  std::int64_t kept_ = 0;       // of a sparse tensor, before the piece whose turn it is
+  std::uint8_t half_byte_ = 0;  // a code of 4 bits that waits for its neighbour
+  std::vector<std::int64_t> nonzero_;
+  ErrorFigures figures_;
+  std::vector<std::uint64_t> checksums_;
+  std::optional<TensorSample> sample_;
+};
+
+}  // namespace pith
