@@ -13,8 +13,10 @@ namespace pith::cli {
 using Run = std::function<Status()>;
 
 Run add_calibrate(CLI::App& command);
+Run add_compress(CLI::App& command);
 Run add_convert(CLI::App& command);
 Run add_inspect(CLI::App& command);
+Run add_plan(CLI::App& command);
 Run add_report(CLI::App& command);
 
 }  // namespace pith::cli

@@ -69,6 +69,10 @@ Status run(const Arguments& arguments) {
     options.progress = bar.function();
     return convert_checkpoint(arguments.input, arguments.output, options);
   }();
+  if (!report && report.error().code() == StatusCode::kGateFailed) {
+    return {StatusCode::kGateFailed,
+            report.error().message() + "; --allow-overflow accepts that"};
+  }
   if (!report) return report.error();
   for (const std::string& note : report->notes) print_message("note: " + note);
   if (report->not_finite > 0) {

@@ -22,6 +22,8 @@ struct Command {
 };
 
 constexpr Command kCommands[] = {
+    {"compress", "Prune and quantize a checkpoint, and tell what it cost", add_compress},
+    {"plan", "Tell what compress would do, from headers alone", add_plan},
     {"inspect", "List the tensors of a checkpoint, with statistics if asked for",
      add_inspect},
     {"convert", "Write a checkpoint in another format or element type", add_convert},
@@ -36,8 +38,6 @@ std::string advice(StatusCode code) {
   switch (code) {
     case StatusCode::kAlreadyExists:
       return "; --force replaces it";
-    case StatusCode::kGateFailed:
-      return "; --allow-overflow accepts that";
     default:
       return "";
   }

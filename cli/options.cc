@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <map>
@@ -50,46 +51,41 @@ void add_common_options(CLI::App& command, CommonOptions& options) {
   command.add_flag("--no-progress", options.no_progress, "No progress bar on a terminal");
 }
 
-namespace {
-
-template <typename T>
-void add_choice(CLI::App& command, const std::string& name, std::optional<T>& value,
-                const std::vector<std::pair<std::string, T>>& choices,
-                const std::string& help) {
+void add_choice(CLI::App& command, const std::string& name,
+                const std::vector<std::string>& words,
+                const std::function<void(std::size_t)>& set, const std::string& help) {
   std::string names;
-  for (const auto& choice : choices) names += (names.empty() ? "" : "|") + choice.first;
+  for (const std::string& word : words) names += (names.empty() ? "" : "|") + word;
   command
       .add_option_function<std::string>(
           name,
-          [=, &value](const std::string& text) {
-            for (const auto& [known, meaning] : choices) {
-              if (text == known) value = meaning;
-            }
-            if (!value) {
+          [=](const std::string& text) {
+            const auto found = std::find(words.begin(), words.end(), text);
+            if (found == words.end()) {
               throw CLI::ValidationError(
                   name, fmt::format("'{}', expected one of {}", text, names));
             }
+            set(static_cast<std::size_t>(found - words.begin()));
           },
           help)
       ->type_name(names);
 }
 
-}  // namespace
-
 void add_dtype_option(CLI::App& command, std::optional<DType>& dtype,
                       const std::string& help) {
-  add_choice<DType>(command, "--dtype", dtype,
-                    {{"f32", DType::kF32}, {"f16", DType::kF16}, {"bf16", DType::kBF16}},
-                    help);
+  static constexpr DType kTypes[] = {DType::kF32, DType::kF16, DType::kBF16};
+  add_choice(
+      command, "--dtype", {"f32", "f16", "bf16"},
+      [&dtype](std::size_t i) { dtype = kTypes[i]; }, help);
 }
 
 void add_format_option(CLI::App& command, std::optional<Format>& format) {
-  add_choice<Format>(command, "--format", format,
-                     {{"safetensors", Format::kSafetensors},
-                      {"gguf", Format::kGguf},
-                      {"npz", Format::kNpz},
-                      {"npy", Format::kNpy}},
-                     "Format of OUT; by default what its name ends in");
+  static constexpr Format kFormats[] = {Format::kSafetensors, Format::kGguf, Format::kNpz,
+                                        Format::kNpy};
+  add_choice(
+      command, "--format", {"safetensors", "gguf", "npz", "npy"},
+      [&format](std::size_t i) { format = kFormats[i]; },
+      "Format of OUT; by default what its name ends in");
 }
 
 }  // namespace pith::cli

@@ -3,8 +3,10 @@
 
 #include <CLI/CLI.hpp>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "pith/io/checkpoint.h"
 #include "pith/tensor/dtype.h"
@@ -23,6 +25,11 @@ struct CommonOptions {
 
 /// --threads, --max-memory, --no-progress
 void add_common_options(CLI::App& command, CommonOptions& options);
+
+/// An option that takes one of several words; `set` is called with the word's number.
+void add_choice(CLI::App& command, const std::string& name,
+                const std::vector<std::string>& words,
+                const std::function<void(std::size_t)>& set, const std::string& help);
 
 /// --dtype f32|f16|bf16
 void add_dtype_option(CLI::App& command, std::optional<DType>& dtype,

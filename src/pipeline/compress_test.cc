@@ -1,0 +1,408 @@
+#include "pith/pipeline/compress.h"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+#include <rapidcheck/gtest.h>
+
+#include <cmath>
+#include <fstream>
+#include <limits>
+#include <map>
+#include <random>
+
+#include "pith/base/threads.h"
+#include "pith/io/writer.h"
+#include "pith/pipeline/pipeline.h"
+#include "pith/quantize/convert.h"
+#include "pith/quantize/dense.h"
+#include "src/kernels/target.h"
+#include "src/quantize/manifest.h"
+#include "tests/support/temp_folder.h"
+
+namespace pith {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct Tensor {
+  std::string name;
+  std::vector<std::int64_t> shape;
+  DType dtype = DType::kF32;
+};
+
+std::vector<float> random_values(std::int64_t n, unsigned seed) {
+  std::mt19937 source(seed);
+  std::normal_distribution<float> normal(0, 0.05f);
+  std::vector<float> values(static_cast<std::size_t>(n));
+  for (float& value : values) value = normal(source);
+  return values;
+}
+
+std::vector<std::byte> bytes_as(const std::vector<float>& values, DType dtype) {
+  const auto n = static_cast<std::int64_t>(values.size());
+  std::vector<std::byte> bytes(static_cast<std::size_t>(n * bits_of(dtype) / 8));
+  const Shape shape = Shape::make({n}).value();
+  const TensorView view = TensorView::of(values, shape).value();
+  EXPECT_TRUE(convert(view, dtype, bytes));
+  return bytes;
+}
+
+void write_model(const fs::path& path, const std::vector<Tensor>& tensors,
+                 Format format = Format::kSafetensors) {
+  CheckpointLayout layout;
+  layout.format = format;
+  for (const Tensor& t : tensors) {
+    layout.tensors.push_back(
+        TensorSpec::plain(t.name, t.dtype, Shape::make(t.shape).value()));
+  }
+  auto writer =
+      CheckpointWriter::create(path, layout, {.overwrite = true, .sync = false});
+  ASSERT_TRUE(writer) << writer.error().message();
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    const std::int64_t n = layout.tensors[i].shape.elements();
+    const std::vector<std::byte> bytes =
+        bytes_as(random_values(n, static_cast<unsigned>(i + 1)), tensors[i].dtype);
+    ASSERT_TRUE((*writer)->write(i, 0, bytes).ok());
+  }
+  const Status done = (*writer)->commit();
+  ASSERT_TRUE(done.ok()) << done.message();
+}
+
+std::vector<Tensor> small_model() {
+  return {{"model.embed_tokens.weight", {40, 64}},
+          {"model.layers.0.mlp.up.weight", {300, 256}},  // more than one piece
+          {"model.layers.0.mlp.down.weight", {64, 96}, DType::kBF16},
+          {"model.layers.0.attn.weight", {64, 64}, DType::kF16},
+          {"model.norm.weight", {64}},
+          {"model.empty.weight", {0, 64}}};
+}
+
+std::string read_file(const fs::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+CompressOptions options_of(const std::string& quantize, const std::string& prune = "") {
+  RecipeFlags flags;
+  flags.quantize = quantize;
+  flags.prune = prune;
+  CompressOptions options;
+  options.recipe = recipe_from_flags(flags).value();
+  options.sync = false;
+  options.overwrite = true;
+  return options;
+}
+
+std::vector<float> read_tensor(const Checkpoint& checkpoint, const std::string& name) {
+  const std::size_t i = checkpoint.find(name).value();
+  const Shape& shape = checkpoint.tensors()[i].shape;
+  std::vector<float> values(static_cast<std::size_t>(shape.elements()));
+  const Status status = checkpoint.read_rows(i, 0, shape.rows(), values);
+  EXPECT_TRUE(status.ok()) << status.message();
+  return values;
+}
+
+// What the stages in memory make of a tensor.
+std::vector<float> expected(const Recipe& recipe, const Checkpoint& source,
+                            const std::string& name) {
+  const std::size_t i = source.find(name).value();
+  const TensorHeader header{name, source.tensors()[i].shape};
+  std::vector<float> values = read_tensor(source, name);
+  const auto choices = recipe.choose({&header, 1}, false);
+  if (!choices) return values;  // no rule takes it
+  for (const RuleChoice& choice : *choices) {
+    if (choice.rule == nullptr || values.empty()) continue;
+    for (const StagePtr& stage : choice.rule->stages) {
+      const Status status = stage->apply(header, values);
+      EXPECT_TRUE(status.ok()) << status.message();
+    }
+  }
+  return values;
+}
+
+// Zeros have no sign as codes.
+bool same_values(const std::vector<float>& a, const std::vector<float>& b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end());
+}
+
+struct MatrixCase {
+  const char* quantize;
+  const char* prune;
+};
+
+class CompressMatrix : public ::testing::TestWithParam<MatrixCase> {};
+
+TEST_P(CompressMatrix, PlanIsTheFileAndRestoreIsTheLibrary) {
+  const testing::TempFolder folder;
+  const fs::path input = folder.path() / "in.safetensors";
+  write_model(input, small_model());
+  const CompressOptions options = options_of(GetParam().quantize, GetParam().prune);
+  const fs::path output = folder.path() / "out.safetensors";
+  const Result<Plan> planned = plan(input, output, options);
+  ASSERT_TRUE(planned) << planned.error().message();
+  const Result<Report> report = compress(input, output, options);
+  ASSERT_TRUE(report) << report.error().message();
+  EXPECT_EQ(planned->output_bytes, static_cast<std::int64_t>(fs::file_size(output)));
+  EXPECT_EQ(report->output.bytes, planned->output_bytes);
+
+  const auto source = Checkpoint::open(input).value();
+  const auto dense = open_dense(output);
+  ASSERT_TRUE(dense) << dense.error().message();
+  ASSERT_EQ((*dense)->tensors().size(), source->tensors().size());
+  for (const TensorInfo& info : source->tensors()) {
+    EXPECT_TRUE(same_values(read_tensor(**dense, info.name),
+                            expected(options.recipe, *source, info.name)))
+        << info.name;
+  }
+  for (std::size_t i = 0; i < planned->tensors.size(); ++i) {
+    EXPECT_EQ(planned->tensors[i].bytes_after, report->tensors[i].bytes_after);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    All, CompressMatrix,
+    ::testing::Values(MatrixCase{"int8", ""}, MatrixCase{"int8-row", ""},
+                      MatrixCase{"int8-block32", ""}, MatrixCase{"int8-flat64", ""},
+                      MatrixCase{"int8-flat50", ""}, MatrixCase{"int4", ""},
+                      MatrixCase{"int4-row", ""}, MatrixCase{"int4-g32", ""},
+                      MatrixCase{"w8a8", ""}, MatrixCase{"w4a16-g32", ""},
+                      MatrixCase{"q8_0", ""}, MatrixCase{"q4_0", ""},
+                      MatrixCase{"fp16", ""}, MatrixCase{"bf16", ""},
+                      MatrixCase{"", "0.5"}, MatrixCase{"", "0.9"},
+                      MatrixCase{"int8", "0.5"}, MatrixCase{"int8-row", "0.7"},
+                      MatrixCase{"int8-block32", "0.8"}, MatrixCase{"int8-flat64", "0.8"},
+                      MatrixCase{"int4-g32", "0.8"}, MatrixCase{"int4", "0.91"},
+                      MatrixCase{"int4-row", "0.3"}, MatrixCase{"q8_0", "0.5"},
+                      MatrixCase{"fp16", "0.8"}),
+    [](const auto& param) {
+      std::string name = fmt::format("{}_{}", param.param.quantize, param.param.prune);
+      for (char& c : name) {
+        if (std::isalnum(static_cast<unsigned char>(c)) == 0) c = '_';
+      }
+      return name;
+    });
+
+TEST(Compress, SparseOnlyWhereItIsSmaller) {
+  const testing::TempFolder folder;
+  const fs::path input = folder.path() / "in.safetensors";
+  write_model(input, {{"w.weight", {64, 256}}});
+  EXPECT_EQ(plan(input, {}, options_of("int8-row", "0.05"))->tensors[0].scheme,
+            "prune 0.05 l1, int8 row f32");
+  EXPECT_EQ(plan(input, {}, options_of("int8-row", "0.5"))->tensors[0].scheme,
+            "prune 0.5 l1, int8 row f32, sparse");
+}
+
+TEST(Compress, SameBytesForAllThreadsTargetsAndMemory) {
+  const testing::TempFolder folder;
+  const fs::path input = folder.path() / "in.safetensors";
+  write_model(input, {{"a.weight", {700, 300}}, {"b.weight", {129, 2000}, DType::kBF16}});
+  const fs::path output = folder.path() / "out.safetensors";
+  for (const auto& [quantize, prune] : std::vector<std::pair<std::string, std::string>>{
+           {"int8-row", ""}, {"int4-g20", "0.5"}, {"int8", "0.5"}, {"fp16", ""}}) {
+    CompressOptions options = options_of(quantize, prune);
+    ASSERT_TRUE(compress(input, output, options));
+    const std::string good = read_file(output);
+    for (const int threads : {1, 2, 8}) {
+      const ThreadLimit limit(threads);
+      ASSERT_TRUE(compress(input, output, options));
+      EXPECT_TRUE(read_file(output) == good) << quantize << threads;
+    }
+    for (const std::string& target : kernels::available_targets()) {
+      ASSERT_TRUE(kernels::set_target(target).ok());
+      ASSERT_TRUE(compress(input, output, options));
+      EXPECT_TRUE(read_file(output) == good) << quantize;
+    }
+    ASSERT_TRUE(kernels::set_target("").ok());
+    options.max_memory = 2 << 20;
+    ASSERT_TRUE(compress(input, output, options));
+    EXPECT_TRUE(read_file(output) == good) << quantize;
+  }
+}
+
+TEST(Compress, NotFiniteIsRefusedKeptOrZeroed) {
+  const testing::TempFolder folder;
+  const fs::path input = folder.path() / "in.safetensors";
+  const Shape shape = Shape::make({2, 32}).value();
+  CheckpointLayout layout;
+  layout.tensors.push_back(TensorSpec::plain("w.weight", DType::kF32, shape));
+  auto writer = CheckpointWriter::create(input, layout).value();
+  std::vector<float> values = random_values(64, 7);
+  values[33] = std::numeric_limits<float>::infinity();
+  ASSERT_TRUE(writer->write(0, 0, std::as_bytes(std::span(values))).ok());
+  ASSERT_TRUE(writer->commit().ok());
+  const fs::path output = folder.path() / "out.safetensors";
+  for (const char* scheme : {"int8", "int8-row", "q8_0", "fp16"}) {
+    CompressOptions options = options_of(scheme);
+    const Result<Report> refused = compress(input, output, options);
+    ASSERT_FALSE(refused);
+    EXPECT_EQ(refused.error().code(), StatusCode::kNotFinite);
+    EXPECT_NE(refused.error().message().find("'w.weight'"), std::string::npos);
+    EXPECT_NE(refused.error().message().find("33"), std::string::npos);
+    EXPECT_FALSE(fs::exists(output));
+    options.non_finite = NonFiniteChoice::kZero;
+    ASSERT_TRUE(compress(input, output, options));
+    EXPECT_EQ(read_tensor(*open_dense(output).value(), "w.weight")[33], 0.0f);
+    options.non_finite = NonFiniteChoice::kKeep;
+    const Result<Report> kept = compress(input, output, options);
+    ASSERT_TRUE(kept) << kept.error().message();
+    EXPECT_EQ(kept->tensors[0].error->non_finite, 1);
+    fs::remove(output);
+  }
+}
+
+TEST(Compress, QuantizedInputIsRefusedUnlessAllowed) {
+  const testing::TempFolder folder;
+  const fs::path input = folder.path() / "in.safetensors";
+  write_model(input, {{"w.weight", {64, 64}}});
+  const fs::path once = folder.path() / "once.safetensors";
+  ASSERT_TRUE(compress(input, once, options_of("int8-row")));
+  CompressOptions options = options_of("q4_0");
+  const Result<Plan> refused = plan(once, {}, options);
+  ASSERT_FALSE(refused);
+  EXPECT_NE(refused.error().message().find("--allow-requantize"), std::string::npos);
+  options.allow_requantize = true;
+  EXPECT_TRUE(compress(once, folder.path() / "twice.safetensors", options));
+}
+
+TEST(Compress, TiedEmbeddingsAreStoredOnce) {
+  const testing::TempFolder folder;
+  const fs::path input = folder.path() / "in.safetensors";
+  const Shape shape = Shape::make({50, 64}).value();
+  CheckpointLayout layout;
+  for (const char* name : {"lm_head.weight", "model.embed_tokens.weight", "x.weight"}) {
+    layout.tensors.push_back(TensorSpec::plain(name, DType::kF32, shape));
+  }
+  auto writer = CheckpointWriter::create(input, layout).value();
+  const std::vector<float> values = random_values(50 * 64, 3);
+  for (std::size_t i = 0; i < 3; ++i) {
+    ASSERT_TRUE(writer->write(i, 0, std::as_bytes(std::span(values))).ok());
+  }
+  ASSERT_TRUE(writer->commit().ok());
+  const fs::path output = folder.path() / "out.safetensors";
+  const Result<Report> report = compress(input, output, options_of("int8-row"));
+  ASSERT_TRUE(report) << report.error().message();
+  EXPECT_EQ(report_totals(*report).aliased, 1);
+  EXPECT_EQ(report_totals(*report).compressed, 2);
+  const auto dense = open_dense(output).value();
+  EXPECT_EQ(dense->tensors().size(), 3u);
+  EXPECT_EQ(read_tensor(*dense, "lm_head.weight"),
+            read_tensor(*dense, "model.embed_tokens.weight"));
+}
+
+TEST(Compress, GgufFallsBackWhereRowsDoNotDivide) {
+  const testing::TempFolder folder;
+  const fs::path input = folder.path() / "in.safetensors";
+  write_model(input, {{"blk.0.ffn_up.weight", {64, 64}},
+                      {"blk.0.ffn_down.weight", {64, 172}},
+                      {"blk.0.attn_norm.weight", {64}, DType::kF16}});
+  const fs::path output = folder.path() / "out.gguf";
+  for (const char* scheme : {"q8_0", "q4_0", "fp16", "bf16"}) {
+    const CompressOptions options = options_of(scheme);
+    const Plan planned = plan(input, output, options).value();
+    ASSERT_TRUE(compress(input, output, options));
+    EXPECT_EQ(planned.output_bytes, static_cast<std::int64_t>(fs::file_size(output)));
+  }
+  ASSERT_TRUE(compress(input, output, options_of("q8_0")));
+  const auto gguf = Checkpoint::open(output).value();
+  const auto name_of = [&](const char* name) {
+    return gguf->tensors()[gguf->find(name).value()].encoding.name;
+  };
+  EXPECT_EQ(name_of("blk.0.ffn_up.weight"), "Q8_0");
+  EXPECT_EQ(name_of("blk.0.ffn_down.weight"), "F16");
+  EXPECT_EQ(name_of("blk.0.attn_norm.weight"), "F32");
+  EXPECT_FALSE(plan(input, output, options_of("int8-row")));
+}
+
+TEST(Compress, FolderOfCompressedTensors) {
+  const testing::TempFolder folder;
+  const fs::path input = folder.path() / "in";
+  fs::create_directory(input);
+  write_model(input / "model.safetensors",
+              {{"model.embed_tokens.weight", {40, 128}, DType::kBF16},
+               {"model.layers.0.mlp.up_proj.weight", {100, 128}, DType::kBF16},
+               {"model.norm.weight", {128}, DType::kBF16}});
+  std::ofstream(input / "config.json") << R"({"model_type": "llama"})";
+  std::ofstream(input / "tokenizer.json") << "{}";
+  const fs::path output = folder.path() / "out";
+  for (const char* scheme : {"w8a8", "w4a16", "w8a16", "w4a16-g64"}) {
+    fs::remove_all(output);
+    const CompressOptions options = options_of(scheme);
+    const Plan planned = plan(input, output, options).value();
+    EXPECT_EQ(planned.convention, FileConvention::kCompressedTensors);
+    const Result<Report> report = compress(input, output, options);
+    ASSERT_TRUE(report) << report.error().message();
+    EXPECT_EQ(planned.output_bytes,
+              static_cast<std::int64_t>(fs::file_size(output / "model.safetensors")));
+    EXPECT_EQ(planned.copied_bytes,
+              static_cast<std::int64_t>(fs::file_size(output / "config.json") + 2));
+    EXPECT_NE(read_file(output / "config.json").find("\"ignore\""), std::string::npos);
+    EXPECT_EQ(read_file(output / "tokenizer.json"), "{}");
+    const auto dense = open_dense(output);
+    ASSERT_TRUE(dense) << dense.error().message();
+    ASSERT_EQ((*dense)->tensors().size(), 3u);
+    // Scales are bf16, as the weights are.
+    Recipe recipe = options.recipe;
+    Scheme stored = scheme_from_name(scheme).value();
+    stored.scale_type = DType::kBF16;
+    recipe.rules.back().stages = {quantize_stage(stored)};
+    const auto source = Checkpoint::open(input).value();
+    const std::string name = "model.layers.0.mlp.up_proj.weight";
+    EXPECT_TRUE(same_values(read_tensor(**dense, name), expected(recipe, *source, name)))
+        << scheme;
+  }
+}
+
+RC_GTEST_PROP(Compress, EveryTensorIsAccountedFor, ()) {
+  const testing::TempFolder folder;
+  const fs::path input = folder.path() / "in.safetensors";
+  const int count = *rc::gen::inRange(1, 8);
+  std::vector<Tensor> tensors;
+  for (int i = 0; i < count; ++i) {
+    Tensor tensor;
+    tensor.name = fmt::format(
+        "{}{}", *rc::gen::element<std::string>("a.", "w.scale", "lm_head.", "é/"),
+        i == 0 ? "" : std::to_string(i));
+    if (i > 0 && *rc::gen::arbitrary<bool>()) {
+      tensor.name = tensors.back().name +
+                    *rc::gen::element<std::string>(".scale", ".mask", ".scale_");
+    }
+    const int rank = *rc::gen::inRange(0, 4);
+    for (int d = 0; d < rank; ++d) tensor.shape.push_back(*rc::gen::inRange(0, 40));
+    tensor.dtype = *rc::gen::element(DType::kF32, DType::kF16, DType::kBF16);
+    tensors.push_back(tensor);
+  }
+  std::map<std::string, int> names;
+  for (const Tensor& tensor : tensors) RC_PRE(++names[tensor.name] == 1);
+  write_model(input, tensors);
+  RecipeFlags flags;
+  flags.quantize = *rc::gen::element<std::string>("int8", "int8-row", "int8-flat10",
+                                                  "int4", "fp16", "");
+  flags.prune = *rc::gen::element<std::string>("", "0.5", "0.95");
+  flags.skip_embeddings = *rc::gen::arbitrary<bool>();
+  RC_PRE(!flags.quantize.empty() || !flags.prune.empty());
+  CompressOptions options;
+  options.recipe = recipe_from_flags(flags).value();
+  options.sync = false;
+  const fs::path output = folder.path() / "out.safetensors";
+  const Result<Plan> planned = plan(input, output, options);
+  const Result<Report> report = compress(input, output, options);
+  if (!planned) {
+    // No tensor of rank 2, or none but embeddings.
+    RC_ASSERT(planned.error().message().find("takes none") != std::string::npos);
+    RC_ASSERT(!report);
+    return;
+  }
+  if (!report) RC_FAIL(report.error().message());
+  RC_ASSERT(planned->output_bytes == static_cast<std::int64_t>(fs::file_size(output)));
+  const auto source = Checkpoint::open(input).value();
+  const auto dense = open_dense(output);
+  if (!dense) RC_FAIL(dense.error().message());
+  RC_ASSERT((*dense)->tensors().size() == tensors.size());
+  for (const TensorInfo& info : source->tensors()) {
+    RC_ASSERT(same_values(read_tensor(**dense, info.name),
+                          expected(options.recipe, *source, info.name)));
+  }
+}
+
+}  // namespace
+}  // namespace pith
