@@ -15,6 +15,7 @@ using Run = std::function<Status()>;
 Run add_calibrate(CLI::App& command);
 Run add_compress(CLI::App& command);
 Run add_convert(CLI::App& command);
+Run add_demo(CLI::App& command);
 Run add_inspect(CLI::App& command);
 Run add_plan(CLI::App& command);
 Run add_report(CLI::App& command);

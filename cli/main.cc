@@ -31,6 +31,8 @@ constexpr Command kCommands[] = {
      add_report},
     {"calibrate", "Write statistics of activations, for methods that need them",
      add_calibrate},
+    {"demo", "Compress a small network in several ways, and ask it what it still knows",
+     add_demo},
 };
 
 // What to do about it, where the library cannot know the flag.

@@ -20,7 +20,7 @@ fi
 pith=${1:-}
 if [ -z "$pith" ]; then
   scripts/setup.sh build
-  cmake --preset release -B build/demo -DPITH_BUILD_TESTS=OFF >/dev/null
+  cmake --preset release -B build/demo -DPITH_BUILD_TESTS=OFF -DPITH_BUILD_EXAMPLES=OFF >/dev/null
   cmake --build build/demo --target pith_cli
   pith=build/demo/cli/pith
 fi
