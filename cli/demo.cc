@@ -216,7 +216,7 @@ Status run(const Arguments& arguments) {
   std::error_code error;
   if (fs::exists(folder, error) && !arguments.force) {
     return {StatusCode::kAlreadyExists,
-            fmt::format("{}: is there already", folder.string())};
+            fmt::format("{}: exists already", folder.string())};
   }
   fs::create_directories(folder, error);
   if (error) {

@@ -24,5 +24,6 @@ if [ -z "$pith" ]; then
   cmake --build build/demo --target pith_cli
   pith=build/demo/cli/pith
 fi
-$venv/bin/python tests/report/schema.py "$pith" docs/report.schema.json build/report/pages
+"$pith" demo --force -o build/report/demo >/dev/null
+$venv/bin/python tests/report/schema.py "$pith" docs/report.schema.json build/report/pages build/report/demo/*.json
 $venv/bin/python tests/report/browser.py "$pith" build/report/pages
