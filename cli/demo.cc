@@ -3,8 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
 #include <fstream>
+#include <limits>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -147,21 +149,24 @@ struct Outcome {
   Answers answers;
   std::int64_t same = 0;
   double bits_per_weight = 0;
+  double sqnr_db = std::numeric_limits<double>::infinity();
 };
 
 std::string as_table(const std::vector<Outcome>& outcomes) {
   std::vector<std::vector<std::string>> rows = {
-      {"recipe", "bytes", "ratio", "bits/weight", "accuracy", "same answers"}};
+      {"recipe", "bytes", "ratio", "bits/weight", "SQNR", "accuracy", "same answers"}};
   const auto before = static_cast<double>(outcomes[0].answers.bytes);
   for (const Outcome& outcome : outcomes) {
     rows.push_back(
         {outcome.recipe, with_commas(outcome.answers.bytes),
          fmt::format("{:.2f}x", before / static_cast<double>(outcome.answers.bytes)),
          fmt::format("{:.2f}", outcome.bits_per_weight),
+         std::isinf(outcome.sqnr_db) ? "-" : fmt::format("{:.1f} dB", outcome.sqnr_db),
          fmt::format("{:.2f} %", 100 * outcome.answers.accuracy()),
          fmt::format("{} of {}", outcome.same, outcome.answers.digits.size())});
   }
-  return format_table(rows, {false, true, true, true, true, true}, decorate_results());
+  return format_table(rows, {false, true, true, true, true, true, true},
+                      decorate_results());
 }
 
 std::string as_json(const std::vector<Outcome>& outcomes, std::int64_t questions) {
@@ -175,6 +180,7 @@ std::string as_json(const std::vector<Outcome>& outcomes, std::int64_t questions
                                    {"file", outcome.file},
                                    {"bytes", outcome.answers.bytes},
                                    {"bits_per_weight", outcome.bits_per_weight},
+                                   {"sqnr_db", outcome.sqnr_db},  // infinity is null
                                    {"right", outcome.answers.right},
                                    {"same", outcome.same}});
   }
@@ -198,6 +204,7 @@ Result<Outcome> try_recipe(const Arguments& arguments, const DemoRecipe& recipe,
   PITH_TRY(outcome.answers, ask(outcome.file, questions));
   outcome.same = same_answers(outcome.answers, original);
   outcome.bits_per_weight = report_totals(report).bits_per_weight;
+  outcome.sqnr_db = report_totals(report).sqnr_db;
   report.facts.emplace_back(
       fmt::format("accuracy, {} images", questions.count),
       fmt::format("{:.2f} % \u2192 {:.2f} %", 100 * original.accuracy(),

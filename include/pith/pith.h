@@ -2,12 +2,15 @@
 //
 //   #include <pith/pith.h>
 //
-//   pith::Status shrink(std::span<float> weights, const pith::Shape& shape) {
-//     PITH_TRY(auto pruned, pith::prune({"w", weights, shape}, {.sparsity = 0.5f}));
-//     PITH_TRY(auto view, pith::TensorView::of(weights, shape, "w"));
-//     PITH_TRY(auto small, pith::quantize(view, pith::Scheme::int8_rows()));
-//     std::printf("%lld bytes\n", static_cast<long long>(small.stored_bytes()));
-//     return {};
+//   pith::Status shrink(const std::string& model) {
+//     pith::CompressOptions options;
+//     PITH_TRY(options.recipe, pith::recipe_from_flags({.quantize = "int8-row"}));
+//     PITH_TRY(pith::Report report, pith::compress(model, "small.safetensors", options));
+//     std::printf("%s", pith::report_summary(report).c_str());
+//
+//     PITH_TRY(pith::Linear layer, pith::Linear::load("small.safetensors", "fc1"));
+//     std::vector<float> x(layer.inputs(), 1.0f), y(layer.outputs());
+//     return layer.forward(x, 1, y);
 //   }
 #pragma once
 
@@ -26,6 +29,9 @@
 #include "pith/io/convert_checkpoint.h"
 #include "pith/io/tensor_stats.h"
 #include "pith/io/writer.h"
+#include "pith/pipeline/compress.h"
+#include "pith/pipeline/pipeline.h"
+#include "pith/pipeline/recipe.h"
 #include "pith/prune/clip.h"
 #include "pith/prune/importance.h"
 #include "pith/prune/mask.h"
