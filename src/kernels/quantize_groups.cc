@@ -18,9 +18,10 @@
 HWY_BEFORE_NAMESPACE();
 namespace pith::kernels::HWY_NAMESPACE {
 
-constexpr std::int64_t kMaxBatch =
-    quantize_batch(32);              // groups whose scales are found at once
-constexpr std::int64_t kBlock = 32;  // values that are scanned or encoded at a time
+// Groups whose scales are found at once.
+constexpr std::int64_t kMaxBatch = quantize_batch(32);
+// Values that are scanned or encoded at a time.
+constexpr std::int64_t kBlock = 32;
 
 // Values from what is scanned to what is fetched: 2 KiB.
 constexpr std::int64_t kPrefetch = 512;
@@ -132,71 +133,98 @@ HWY_INLINE VF Extremes(SignedLanes, const Batch& batch, std::int64_t k,
 
 // ---- scales
 
-HWY_INLINE VectorScales Scales(VF extreme, const FindScales& args) {
-  switch (args.type) {
-    case DType::kF16:
-      return ScalesOf<F16, 16>(extreme, args);
-    case DType::kBF16:
-      return ScalesOf<BF16, 16>(extreme, args);
-    default:
-      return ScalesOf<F32, 32>(extreme, args);
+// Stores the lower bits of kGroups scales, `stride` bytes apart.
+template <typename Bits, std::int64_t kGroups>
+HWY_INLINE void StoreScales(const std::uint32_t* bits, std::uint8_t* out,
+                            std::int64_t stride) {
+  if (sizeof(Bits) == 2 && stride == 2 && kGroups % kLanes == 0) {
+    constexpr hn::Rebind<std::uint16_t, DF> d16;
+    for (std::int64_t k = 0; k < kGroups; k += kLanes) {
+      hn::StoreU(hn::DemoteTo(d16, hn::BitCast(kDI, hn::Load(kDU, bits + k))), d16,
+                 reinterpret_cast<std::uint16_t*>(out) + k);
+    }
+    return;
+  }
+  for (std::int64_t k = 0; k < kGroups; ++k, out += stride) {
+    std::memcpy(out, bits + k, sizeof(Bits));
   }
 }
 
-// Scales of kGroups groups from g on, or of a long one. False if one of them is not
-// ordinary. Each loop is short, so that the processor works on many groups at once.
-template <class Lanes, std::int64_t kGroups>
-HWY_NOINLINE bool FindBatch(const QuantizeGroups& args, std::int64_t g, Batch& batch) {
-  constexpr bool kLong = kGroups == 1;
+// Scales of kGroups groups from g on. False if one of them is not ordinary. Each loop is
+// short, so that the processor works on many groups at once.
+template <class Lanes, std::int64_t kGroups, class Type, typename Bits>
+bool FindScalesOfBatch(const QuantizeGroups& args, std::int64_t g, Batch& batch) {
   const FindScales& rule = args.scales;
   const std::int64_t size = args.codes.in.size;
+  const bool by_stored = rule.coding == Coding::kStored;
+  const VF zero = hn::Zero(kDF);
+  const VF infinity = hn::Set(kDF, std::numeric_limits<float>::infinity());
   alignas(32) float extremes[kMaxBatch];
+  alignas(32) float exact[kMaxBatch];
   alignas(32) float values[kMaxBatch];
   alignas(32) std::uint32_t bits[kMaxBatch];
+  const VF denominator = hn::Set(kDF, rule.denominator);
   for (std::int64_t k = 0; k < kGroups; k += kLanes) {
     const float* first = args.codes.in.values + (g + k) * size;
-    hn::Store(Extremes<kLong>(Lanes(), batch, k, first, size), kDF, extremes + k);
+    const VF extreme = Extremes<kGroups == 1>(Lanes(), batch, k, first, size);
+    hn::Store(extreme, kDF, extremes + k);
+    hn::Store(hn::Div(extreme, denominator), kDF, exact + k);
   }
-  MF usual = hn::Eq(hn::Zero(kDF), hn::Zero(kDF));
+  MF usual = hn::Eq(zero, zero);
+  const VF smallest =
+      hn::Set(kDF, Type::kSmallestNormal > kSmallestFactor ? Type::kSmallestNormal
+                                                           : kSmallestFactor);
   for (std::int64_t k = 0; k < kGroups; k += kLanes) {
     const VF extreme = hn::Load(kDF, extremes + k);
-    const VectorScales scales = Scales(extreme, rule);
-    const VF magnitude = hn::Abs(scales.value);
-    const MF inside = hn::And(hn::Ge(magnitude, hn::Set(kDF, kSmallestFactor)),
+    const VU rounded = Type::Bits(hn::Load(kDF, exact + k));
+    const VF value = Type::Value(rounded);
+    const VF magnitude = hn::Abs(value);
+    const MF inside = hn::And(hn::Ge(magnitude, smallest),
                               hn::Le(magnitude, hn::Set(kDF, kLargestFactor)));
-    const MF finite =
-        hn::Lt(hn::Abs(extreme), hn::Set(kDF, std::numeric_limits<float>::infinity()));
-    const MF plain =
-        hn::AndNot(hn::Or(scales.coarse, scales.overflow), hn::And(finite, inside));
-    usual = hn::And(usual, hn::Or(hn::Eq(extreme, hn::Zero(kDF)), plain));
-    hn::Store(scales.value, kDF, values + k);
-    hn::Store(scales.divisor, kDF, batch.divisors + k);
-    hn::Store(scales.bits, kDU, bits + k);
+    const MF fits = hn::Lt(hn::Abs(hn::Load(kDF, exact + k)),
+                           hn::Set(kDF, Type::kOverflow));  // not NaN, either
+    usual = hn::And(usual, hn::Or(hn::Eq(extreme, zero), hn::And(inside, fits)));
+    hn::Store(rounded, kDU, bits + k);
+    hn::Store(value, kDF, values + k);
   }
   if (!hn::AllTrue(kDF, usual)) return false;
   const float distance = FactorDistance(args.codes.rounding);
   for (std::int64_t k = 0; k < kGroups; k += kLanes) {
-    VF factor = hn::Load(kDF, batch.divisors + k);
-    if (!args.codes.inverse) factor = hn::Div(hn::Set(kDF, 1.0F), factor);
+    const MF is_zero = hn::Eq(hn::Load(kDF, extremes + k), zero);
+    const VF divisor = hn::Load(kDF, (by_stored ? values : exact) + k);
+    const VF factor = hn::IfThenZeroElse(is_zero, hn::Div(hn::Set(kDF, 1.0F), divisor));
     const Factors factors = FactorsAround(factor, distance);
     hn::Store(factors.below, kDF, batch.below + k);
     hn::Store(factors.above, kDF, batch.above + k);
+    hn::Store(args.codes.inverse ? factor : hn::IfThenElse(is_zero, infinity, divisor),
+              kDF, batch.divisors + k);
+    if (rule.zero_scale == 0) continue;
+    const VF zero_scale = hn::Set(kDF, rule.zero_scale);
+    hn::Store(hn::IfThenElse(is_zero, zero_scale, hn::Load(kDF, values + k)), kDF,
+              values + k);
+    hn::Store(hn::IfThenElse(hn::RebindMask(kDU, is_zero), Type::Bits(zero_scale),
+                             hn::Load(kDU, bits + k)),
+              kDU, bits + k);
   }
-  std::uint8_t* stored = rule.stored + g * rule.stored_stride;
-  if (rule.type == DType::kF32) {
-    for (std::int64_t k = 0; k < kGroups; ++k, stored += rule.stored_stride) {
-      std::memcpy(stored, bits + k, 4);
-    }
-  } else {
-    for (std::int64_t k = 0; k < kGroups; ++k, stored += rule.stored_stride) {
-      std::memcpy(stored, bits + k, 2);
-    }
-  }
+  StoreScales<Bits, kGroups>(bits, rule.stored + g * rule.stored_stride,
+                             rule.stored_stride);
   if (rule.scales != nullptr) {
     std::memcpy(rule.scales + g, values, kGroups * sizeof(float));
     std::memcpy(rule.divisors + g, batch.divisors, kGroups * sizeof(float));
   }
   return true;
+}
+
+template <class Lanes, std::int64_t kGroups>
+HWY_NOINLINE bool FindBatch(const QuantizeGroups& args, std::int64_t g, Batch& batch) {
+  switch (args.scales.type) {
+    case DType::kF16:
+      return FindScalesOfBatch<Lanes, kGroups, F16, std::uint16_t>(args, g, batch);
+    case DType::kBF16:
+      return FindScalesOfBatch<Lanes, kGroups, BF16, std::uint16_t>(args, g, batch);
+    default:
+      return FindScalesOfBatch<Lanes, kGroups, F32, std::uint32_t>(args, g, batch);
+  }
 }
 
 // ---- codes
@@ -226,8 +254,17 @@ struct BlockCoder {
 
   HWY_INLINE V8 Step(const float* values, const Factors& factors,
                      const float* divisor) const {
+    // Codes of ordinary groups are at most a step outside: with 4 bits, bytes hold them.
+    constexpr bool kLimitBytes = kLimit && kPacking != Packing::kInt8;
     V8 codes;
-    if (HWY_LIKELY(FastCodes<kLimit>(values, factors, low, high, codes))) return codes;
+    if (HWY_LIKELY(
+            (FastCodes < kLimit && !kLimitBytes > (values, factors, low, high, codes)))) {
+      if constexpr (kLimitBytes) {
+        codes = hn::Max(codes, hn::Set(kD8, static_cast<std::int8_t>(args.low)));
+        codes = hn::Min(codes, hn::Set(kD8, static_cast<std::int8_t>(args.high)));
+      }
+      return codes;
+    }
     const CodeRule rule = {*divisor,   0,        false,     args.inverse,
                            args.limit, args.low, args.high, args.rounding};
     return ExactCodes(rule, values);

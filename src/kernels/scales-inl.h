@@ -29,6 +29,19 @@ struct F32 {
 struct F16 {
   static constexpr float kSmallestNormal = 0x1p-14F;
   static constexpr float kOverflow = 65520;
+#if HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3
+  static HWY_INLINE VU Bits(VF v) {
+    constexpr hn::Rebind<hwy::float16_t, DF> half;
+    constexpr hn::Rebind<std::uint16_t, DF> bits;
+    return hn::PromoteTo(kDU, hn::BitCast(bits, hn::DemoteTo(half, v)));
+  }
+  static HWY_INLINE VF Value(VU bits) {
+    constexpr hn::Rebind<hwy::float16_t, DF> half;
+    constexpr hn::Rebind<std::uint16_t, DF> d16;
+    return hn::PromoteTo(kDF,
+                         hn::BitCast(half, hn::DemoteTo(d16, hn::BitCast(kDI, bits))));
+  }
+#else
   static HWY_INLINE VU Bits(VF v) {
     const VU bits = hn::BitCast(kDU, v);
     const VU sign = hn::And(hn::ShiftRight<16>(bits), hn::Set(kDU, 0x8000u));
@@ -57,6 +70,7 @@ struct F16 {
         hn::IfThenElse(hn::RebindMask(kDF, is_subnormal), subnormal, normal);
     return hn::Or(magnitude, hn::BitCast(kDF, sign));
   }
+#endif
 };
 
 struct BF16 {
