@@ -16,8 +16,11 @@ Run add_calibrate(CLI::App& command);
 Run add_compress(CLI::App& command);
 Run add_convert(CLI::App& command);
 Run add_demo(CLI::App& command);
+Run add_diff(CLI::App& command);
 Run add_inspect(CLI::App& command);
 Run add_plan(CLI::App& command);
 Run add_report(CLI::App& command);
+Run add_restore(CLI::App& command);
+Run add_verify(CLI::App& command);
 
 }  // namespace pith::cli

@@ -24,6 +24,9 @@ struct Command {
 constexpr Command kCommands[] = {
     {"compress", "Prune and quantize a checkpoint, and tell what it cost", add_compress},
     {"plan", "Tell what compress would do, from headers alone", add_plan},
+    {"verify", "Check a compressed checkpoint against its source", add_verify},
+    {"restore", "Make a compressed checkpoint dense again", add_restore},
+    {"diff", "Compare two checkpoints tensor by tensor", add_diff},
     {"inspect", "List the tensors of a checkpoint, with statistics if asked for",
      add_inspect},
     {"convert", "Write a checkpoint in another format or element type", add_convert},

@@ -330,7 +330,9 @@ class Planner {
   CompressPlan& plan_;
 };
 
-Result<std::string> read_folder_config(const fs::path& input) {
+}  // namespace
+
+Result<std::string> read_folder_config(const std::filesystem::path& input) {
   std::error_code ignored;
   if (!fs::is_directory(input, ignored)) return std::string();
   PITH_TRY(const InputFolder folder, InputFolder::open(input));
@@ -341,6 +343,8 @@ Result<std::string> read_folder_config(const fs::path& input) {
   }
   return read_config(*file);
 }
+
+namespace {
 
 Status choose_convention(const CompressOptions& options, const std::string& config,
                          Planner& planner, CompressPlan& plan) {
@@ -492,6 +496,7 @@ Result<CompressPlan> make_compress_plan(const fs::path& input, const fs::path& o
     plan.target.format = options.format.value_or(Format::kSafetensors);
     if (plan.target.format != Format::kSafetensors) plan.target.folder = false;
   }
+  plan.manifests = plan.target.format == Format::kSafetensors;
   PITH_TRY(const std::string config, read_folder_config(input));
   Planner planner(options, plan);
   PITH_OK(planner.choose());
@@ -501,12 +506,6 @@ Result<CompressPlan> make_compress_plan(const fs::path& input, const fs::path& o
   PITH_OK(lay_out(plan, config));
   describe(options, plan);
   return plan;
-}
-
-Result<Plan> plan(const fs::path& input, const fs::path& output,
-                  const CompressOptions& options) {
-  PITH_TRY(CompressPlan made, make_compress_plan(input, output, options));
-  return std::move(made.shown);
 }
 
 }  // namespace pith

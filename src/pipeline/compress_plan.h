@@ -56,7 +56,7 @@ struct CompressPlan {
   Plan shown;
   std::string recipe;  ///< text for the manifest
   Convention convention = Convention::kPith;
-  bool manifests = false;  ///< files have one
+  bool manifests = false;  ///< files are to have one
 };
 
 /// The options must outlive the plan, which points at the rules.
@@ -64,14 +64,16 @@ Result<CompressPlan> make_compress_plan(const std::filesystem::path& input,
                                         const std::filesystem::path& output,
                                         const CompressOptions& options);
 
+/// config.json of a folder; empty if there is none, or the input is a file.
+Result<std::string> read_folder_config(const std::filesystem::path& input);
+
 /// Which tensors are stored once: for each the index of the one it equals, or its own.
 /// Looks at embeddings only, by storage and by bytes.
 Result<std::vector<std::size_t>> find_tied(const Checkpoint& source,
                                            const EmbeddingNames& names,
                                            const CancelToken* cancel);
 
-/// The first stored form of each tensor's record (kinds, parts, names) and the layout of the
-/// files. `config` is the text of config.json of a folder, if there is one.
+/// The parts of each tensor's record and the layout of the files. `config` is the text of config.json of a folder, if there is one.
 Status lay_out(CompressPlan& plan, const std::string& config);
 
 /// The manifest of file `file` as text, from the records as they are now; with room for

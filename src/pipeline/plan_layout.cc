@@ -144,7 +144,7 @@ class Layouter {
       }
     }
     if (!format) layout.metadata.emplace_back("format", "pt");
-    plan_.manifests = true;
+    if (!plan_.manifests) return {};
     const std::size_t files = std::max<std::size_t>(1, layout.shards.size());
     for (std::size_t i = 0; i < files; ++i) {
       PITH_TRY(std::string text, manifest_text(plan_, i, true));
