@@ -38,9 +38,12 @@ function(pith_target target)
   endif()
 endfunction()
 
-# What all tests include, compiled once: it takes longer than most tests.
+# What tests share, compiled once: headers that take longer than most tests, and the samples.
 if(PITH_BUILD_TESTS)
-  add_library(pith_test_headers STATIC ${PROJECT_SOURCE_DIR}/tests/support/headers.cc)
+  add_library(pith_test_support STATIC ${PROJECT_SOURCE_DIR}/tests/support/headers.cc)
+  if(NOT PITH_KERNELS_ONLY)
+    target_sources(pith_test_support PRIVATE ${PROJECT_SOURCE_DIR}/tests/support/samples.cc)
+  endif()
 endif()
 
 # pith_test_target(TARGET): flags and libraries of a test. Tests see private headers. They are compiled
@@ -64,6 +67,7 @@ function(pith_test name)
   endif()
   add_executable(${name} ${ARGN})
   pith_test_target(${name})
-  target_precompile_headers(${name} REUSE_FROM pith_test_headers)
+  target_precompile_headers(${name} REUSE_FROM pith_test_support)
+  target_link_libraries(${name} PRIVATE pith_test_support)
   add_test(NAME ${name} COMMAND ${name})
 endfunction()

@@ -12,8 +12,6 @@
 namespace pith::golden {
 namespace {
 
-Json f32_of(double value) { return f32(static_cast<float>(value)); }
-
 Result<ValueStats> stats_of(const Json& batches, NonFinite policy) {
   ValueStats stats;
   for (const Json& batch : batches) PITH_OK(stats.add(to_f32s(batch), policy));
@@ -154,7 +152,7 @@ Result<Json> simulate(const Json& inputs) {
   return Json{{"layers", std::move(layers)}};
 }
 
-constexpr AdapterEntry kAdapters[] = {
+constexpr AdapterEntry kCalibrateAdapters[] = {
     {"calib_stats_collect", collect},   {"layer_calibration", layer},
     {"calibration_database", database}, {"validate_scale", validate},
     {"simulate_calibration", simulate},
@@ -162,6 +160,6 @@ constexpr AdapterEntry kAdapters[] = {
 
 }  // namespace
 
-std::span<const AdapterEntry> calibrate_adapters() { return kAdapters; }
+std::span<const AdapterEntry> calibrate_adapters() { return kCalibrateAdapters; }
 
 }  // namespace pith::golden

@@ -71,7 +71,7 @@ Result<Json> top_k_back(const Json& inputs) {
   return Json{{"decompressed", f32s(decoded)}, {"decompressed_shape", extents_of(shape)}};
 }
 
-constexpr AdapterEntry kAdapters[] = {
+constexpr AdapterEntry kCodecAdapters[] = {
     {"blockwise_compress", blockwise},
     {"blockwise_decompress", blockwise_back},
     {"topk_compress", top_k},
@@ -80,6 +80,6 @@ constexpr AdapterEntry kAdapters[] = {
 
 }  // namespace
 
-std::span<const AdapterEntry> codec_adapters() { return kAdapters; }
+std::span<const AdapterEntry> codec_adapters() { return kCodecAdapters; }
 
 }  // namespace pith::golden

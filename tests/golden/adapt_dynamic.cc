@@ -103,7 +103,7 @@ Result<Json> quantization_mae(const Json& inputs) {
   return Json{{"mae", f32(mae)}};
 }
 
-constexpr AdapterEntry kAdapters[] = {
+constexpr AdapterEntry kDynamicAdapters[] = {
     {"compute_scale", compute_scale_case},
     {"dynamic_quantize_int8", dynamic_int8},
     {"dynamic_quantize_int4", dynamic_int4},
@@ -114,6 +114,6 @@ constexpr AdapterEntry kAdapters[] = {
 
 }  // namespace
 
-std::span<const AdapterEntry> dynamic_adapters() { return kAdapters; }
+std::span<const AdapterEntry> dynamic_adapters() { return kDynamicAdapters; }
 
 }  // namespace pith::golden

@@ -16,8 +16,6 @@ namespace {
 
 constexpr std::string_view kInt8 = "quantize_int8";
 
-Json f32_of(double value) { return f32(static_cast<float>(value)); }
-
 std::string fixed(double value, int digits) {
   return fmt::format("{:.{}f}", static_cast<float>(value), digits);
 }
@@ -73,7 +71,7 @@ Result<Json> stage_stats(const Json& inputs) {
   return Json{{"sparsity", f32(stats.sparsity())}, {"ratio", f32_of(stats.code_ratio())}};
 }
 
-constexpr AdapterEntry kAdapters[] = {
+constexpr AdapterEntry kPipelineAdapters[] = {
     {"compress_model", compress},
     {"estimate_compressed_size", estimate_case},
     {"stage_stats", stage_stats},
@@ -127,6 +125,6 @@ Result<Json> compress_with(const Json& inputs, const EmbeddingNames& names) {
               {"total_ratio_3dp", fixed(total.code_ratio(), 3)}};
 }
 
-std::span<const AdapterEntry> pipeline_adapters() { return kAdapters; }
+std::span<const AdapterEntry> pipeline_adapters() { return kPipelineAdapters; }
 
 }  // namespace pith::golden

@@ -123,7 +123,7 @@ Result<Json> summary(const Json& inputs) {
               {"sparsity", f32(found.sparsity())}};
 }
 
-constexpr AdapterEntry kAdapters[] = {
+constexpr AdapterEntry kPruneAdapters[] = {
     {"prune_tensor", prune_case},        {"prune_model", prune_all},
     {"compute_importance", importance},  {"sparsity_report", report},
     {"model_sparsity_summary", summary},
@@ -142,6 +142,6 @@ PruneOptions prune_options_of(const Json& config) {
   return options;
 }
 
-std::span<const AdapterEntry> prune_adapters() { return kAdapters; }
+std::span<const AdapterEntry> prune_adapters() { return kPruneAdapters; }
 
 }  // namespace pith::golden

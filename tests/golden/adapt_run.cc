@@ -35,13 +35,13 @@ Result<Json> weight_only(const Json& inputs) {
   return Json{{"y", f32s(y)}};
 }
 
-constexpr AdapterEntry kAdapters[] = {
+constexpr AdapterEntry kRunAdapters[] = {
     {"w8a8_matvec", w8a8},
     {"int8_matvec", weight_only},
 };
 
 }  // namespace
 
-std::span<const AdapterEntry> run_adapters() { return kAdapters; }
+std::span<const AdapterEntry> run_adapters() { return kRunAdapters; }
 
 }  // namespace pith::golden

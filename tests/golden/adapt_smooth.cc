@@ -83,7 +83,7 @@ Result<Json> e5m2_blocks(const Json& inputs) {
   return fp8_blocks(inputs, DType::kF8E5M2);
 }
 
-constexpr AdapterEntry kAdapters[] = {
+constexpr AdapterEntry kSmoothAdapters[] = {
     {"smooth_config_new", config_new},         {"compute_smooth_factors", factors},
     {"smooth_activations", activations},       {"smooth_weights", weights},
     {"smoothquant_calibrator", calibrator},    {"quantize_fp8_e4m3_smooth", e4m3_blocks},
@@ -92,6 +92,6 @@ constexpr AdapterEntry kAdapters[] = {
 
 }  // namespace
 
-std::span<const AdapterEntry> smooth_adapters() { return kAdapters; }
+std::span<const AdapterEntry> smooth_adapters() { return kSmoothAdapters; }
 
 }  // namespace pith::golden

@@ -54,7 +54,7 @@ Result<Json> f8e5m2_decode(const Json& inputs) {
   return decode_all(inputs, f8e5m2_to_f32);
 }
 
-constexpr AdapterEntry kAdapters[] = {
+constexpr AdapterEntry kTensorAdapters[] = {
     {"fp32_to_fp16_bits", f32_to_f16_bits}, {"fp16_bits_to_fp32", f16_bits_to_f32},
     {"fp8_e4m3_encode", f8e4m3_encode},     {"fp8_e4m3_decode", f8e4m3_decode},
     {"fp8_e5m2_encode", f8e5m2_encode},     {"fp8_e5m2_decode", f8e5m2_decode},
@@ -62,6 +62,6 @@ constexpr AdapterEntry kAdapters[] = {
 
 }  // namespace
 
-std::span<const AdapterEntry> tensor_adapters() { return kAdapters; }
+std::span<const AdapterEntry> tensor_adapters() { return kTensorAdapters; }
 
 }  // namespace pith::golden

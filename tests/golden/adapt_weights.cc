@@ -214,7 +214,7 @@ Result<Json> compare_methods(const Json& inputs) {
   return out;
 }
 
-constexpr AdapterEntry kAdapters[] = {
+constexpr AdapterEntry kWeightsAdapters[] = {
     {"quantized_weights_from_f32", from_f32},
     {"quantize_model_weights", model_weights},
     {"weight_calibrator", weight_calibrator},
@@ -228,6 +228,6 @@ constexpr AdapterEntry kAdapters[] = {
 
 }  // namespace
 
-std::span<const AdapterEntry> weights_adapters() { return kAdapters; }
+std::span<const AdapterEntry> weights_adapters() { return kWeightsAdapters; }
 
 }  // namespace pith::golden

@@ -46,6 +46,8 @@ class BadCase : public std::runtime_error {
 // Writing: what an adapter answers with.
 
 [[nodiscard]] Json f32(float value);
+/// The nearest f32.
+[[nodiscard]] inline Json f32_of(double value) { return f32(static_cast<float>(value)); }
 [[nodiscard]] Json f32s(std::span<const float> values);
 [[nodiscard]] std::string hex16(std::span<const std::uint16_t> values);
 [[nodiscard]] Json f16s(std::span<const std::uint16_t> values);

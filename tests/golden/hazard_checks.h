@@ -1,9 +1,14 @@
 // Hazards whose answer is a value or a property: one check each.
 #pragma once
 
+#include <fmt/format.h>
+
+#include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 
+#include "pith/base/status.h"
 #include "tests/golden/case.h"
 
 namespace pith::golden {
@@ -27,6 +32,11 @@ struct HazardEntry {
 /// "" if `holds`, else the text.
 [[nodiscard]] inline std::string unless(bool holds, std::string text) {
   return holds ? std::string() : std::move(text);
+}
+
+/// What is wrong where an output was expected.
+[[nodiscard]] inline std::string show(const Status& status) {
+  return fmt::format("expected an output, got the error '{}'", status.message());
 }
 
 }  // namespace pith::golden

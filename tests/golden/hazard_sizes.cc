@@ -16,10 +16,6 @@
 namespace pith::golden {
 namespace {
 
-std::string show(const Status& status) {
-  return fmt::format("expected an output, got the error '{}'", status.message());
-}
-
 Model model_of(std::vector<float> values) {
   const auto count = static_cast<std::int64_t>(values.size());
   return {{"w", *Shape::make({count}), std::move(values)}};
@@ -176,7 +172,7 @@ std::string min_nonzero(const Case& item) {
   return unless(pruned->after.nonzero >= 1, "expected a non-zero weight, got none");
 }
 
-constexpr HazardEntry kChecks[] = {
+constexpr HazardEntry kSizeChecks[] = {
     {"hazards/int8_size_in_f32", int8_size},
     {"hazards/prune_count_above_target", prune_count},
     {"hazards/random_score_is_one", random_below_one},
@@ -191,6 +187,6 @@ constexpr HazardEntry kChecks[] = {
 
 }  // namespace
 
-std::span<const HazardEntry> size_hazards() { return kChecks; }
+std::span<const HazardEntry> size_hazards() { return kSizeChecks; }
 
 }  // namespace pith::golden

@@ -22,10 +22,6 @@ namespace {
 
 std::size_t count_of(const Json& inputs) { return inputs.at("count").get<std::size_t>(); }
 
-std::string show(const Status& status) {
-  return fmt::format("expected an output, got the error '{}'", status.message());
-}
-
 Result<ValueStats> stats_of(const std::vector<float>& values) {
   ValueStats stats;
   PITH_OK(stats.add(values));
@@ -238,7 +234,7 @@ std::string top_k_size(const Case& item) {
                             4 * data.size(), message.size() - header.size()));
 }
 
-constexpr HazardEntry kChecks[] = {
+constexpr HazardEntry kValueChecks[] = {
     {"hazards/accumulator_overflow", accumulator_overflow},
     {"hazards/percentile_1_misses_maximum", percentile_1},
     {"hazards/mean_of_ones", mean_of_ones},
@@ -259,7 +255,7 @@ constexpr HazardEntry kChecks[] = {
 
 }  // namespace
 
-std::span<const HazardEntry> value_hazards() { return kChecks; }
+std::span<const HazardEntry> value_hazards() { return kValueChecks; }
 
 HazardCheck find_hazard_check(std::string_view name) {
   for (std::span<const HazardEntry> list : {value_hazards(), size_hazards()}) {
