@@ -50,7 +50,7 @@ endif()
 # with little optimization, for the time that takes; the library they test is not.
 function(pith_test_target target)
   pith_target(${target})
-  target_compile_options(${target} PRIVATE -O1)
+  target_compile_options(${target} PRIVATE -Og)
   if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
     # At -O1 gcc 12 sees overflows in libstdc++'s own string concatenation that are not there.
     target_compile_options(${target} PRIVATE -Wno-array-bounds -Wno-restrict)
