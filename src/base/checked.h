@@ -20,6 +20,11 @@ namespace pith {
 /// is used.
 inline constexpr int kPlantedBug = PITH_PLANT_BUG;
 
+/// a / b, rounded up; a is not negative, b is above 0. Never overflows.
+constexpr std::int64_t divide_up(std::int64_t a, std::int64_t b) {
+  return a / b + (a % b != 0 ? 1 : 0);
+}
+
 class CheckedSize {
  public:
   constexpr CheckedSize(std::uint64_t value) : value_(value) {}
