@@ -27,14 +27,14 @@ struct Arguments {
 
 std::string report_text(const Arguments& arguments, const ConvertReport& report) {
   std::string text =
-      fmt::format("{}: {}, {} tensors, {} converted, {} of tensors became {} of files\n",
+      fmt::format("{}: {}, {}, {} converted, {} of tensors became {} of files\n",
                   escape_controls(arguments.output), to_string(report.format),
-                  with_commas(report.tensors), with_commas(report.converted),
+                  counted(report.tensors, "tensor"), with_commas(report.converted),
                   human_bytes(static_cast<double>(report.input_bytes)),
                   human_bytes(static_cast<double>(report.output_bytes)));
   if (report.overflowed > 0) {
-    text += fmt::format("{} values overflowed and are infinite now\n",
-                        with_commas(report.overflowed));
+    text += fmt::format("infinite now, for they overflowed: {}\n",
+                        counted(report.overflowed, "value"));
   }
   return text;
 }
@@ -64,6 +64,7 @@ Status run(const Arguments& arguments) {
   options.sync = !arguments.no_sync;
   options.max_memory = arguments.common.max_memory;
   options.cancel = &stop_token();
+  PITH_OK(check_compressed(arguments.input));
   Result<ConvertReport> report = [&] {
     ProgressBar bar(!arguments.common.no_progress);
     options.progress = bar.function();
@@ -76,8 +77,8 @@ Status run(const Arguments& arguments) {
   if (!report) return report.error();
   for (const std::string& note : report->notes) print_message("note: " + note);
   if (report->not_finite > 0) {
-    print_message(fmt::format("note: {} values are NaN or infinite, as they were",
-                              with_commas(report->not_finite)));
+    print_message(fmt::format("note: NaN or infinite, as before: {}",
+                              counted(report->not_finite, "value")));
   }
   return print_result(arguments.json ? report_json(arguments, *report)
                                      : report_text(arguments, *report));

@@ -71,10 +71,12 @@ std::vector<std::string> stats_cells(const TensorStats* stats) {
 
 std::string text_report(const Arguments& arguments, const Shown& shown) {
   const Checkpoint& checkpoint = *shown.checkpoint;
-  std::string text = fmt::format(
-      "{}: {}, {} tensors, {} parameters, {}\n", escape_controls(arguments.path),
-      to_string(checkpoint.format()), with_commas(shown.tensors.size()),
-      with_commas(shown.elements), human_bytes(static_cast<double>(shown.bytes)));
+  std::string text =
+      fmt::format("{}: {}, {}, {}, {}\n", escape_controls(arguments.path),
+                  to_string(checkpoint.format()),
+                  counted(static_cast<std::int64_t>(shown.tensors.size()), "tensor"),
+                  counted(shown.elements, "parameter"),
+                  human_bytes(static_cast<double>(shown.bytes)));
   if (checkpoint.files().size() > 1) {
     text += fmt::format("{} files\n", checkpoint.files().size());
   }
@@ -202,6 +204,7 @@ Status run(const Arguments& arguments) {
                                                        : default_threads());
   PITH_TRY(const std::unique_ptr<Checkpoint> checkpoint,
            Checkpoint::open(arguments.path));
+  PITH_OK(check_compressed(arguments.path));
   Shown shown;
   shown.checkpoint = checkpoint.get();
   PITH_OK(choose_tensors(arguments, shown));

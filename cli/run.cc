@@ -12,6 +12,7 @@
 #include <system_error>
 
 #include "cli/terminal.h"
+#include "pith/quantize/dense.h"
 
 namespace pith::cli {
 namespace {
@@ -103,6 +104,13 @@ void handle_signals() {
 const CancelToken& stop_token() { return stop; }
 
 int stop_signal() { return first_signal; }
+
+Status check_compressed(const std::string& path) {
+  const Result<std::unique_ptr<Checkpoint>> dense = open_dense(path);
+  // What is not read as dense values can still be listed and copied.
+  if (dense || dense.error().code() != StatusCode::kCorrupt) return {};
+  return dense.error();
+}
 
 void print_out_of_memory() noexcept {
   (void)write_all(

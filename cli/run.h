@@ -43,4 +43,8 @@ void print_message(std::string_view message);
 /// away ends the process as it does other commands.
 Status print_result(std::string_view text);
 
+/// kCorrupt if `path` is a compressed checkpoint (pith/quantize/dense.h) whose parts do not
+/// fit each other, although each is a tensor as good as any.
+Status check_compressed(const std::string& path);
+
 }  // namespace pith::cli

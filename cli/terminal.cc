@@ -62,6 +62,10 @@ std::string with_commas(std::int64_t number) {
   return out;
 }
 
+std::string counted(std::int64_t number, std::string_view thing) {
+  return fmt::format("{} {}{}", with_commas(number), thing, number == 1 ? "" : "s");
+}
+
 std::string human_bytes(double bytes) {
   constexpr std::array<const char*, 5> kUnits = {"KiB", "MiB", "GiB", "TiB", "PiB"};
   if (bytes < 1024) return fmt::format("{:.0f} B", bytes);

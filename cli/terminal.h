@@ -17,6 +17,8 @@ std::string escape_controls(std::string_view text);
 
 /// 1,234,567
 std::string with_commas(std::int64_t number);
+/// "1 tensor", "1,234 tensors"
+std::string counted(std::int64_t number, std::string_view thing);
 /// "16 B", "4.0 KiB", "1.5 GiB"
 std::string human_bytes(double bytes);
 

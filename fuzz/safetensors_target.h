@@ -2,7 +2,9 @@
 #pragma once
 
 #include <cstdint>
+#include <set>
 #include <span>
+#include <string_view>
 
 #include "fuzz/check.h"
 #include "src/io/reader.h"
@@ -20,11 +22,13 @@ inline void run_safetensors(std::span<const std::byte> start, std::uint64_t file
   require(header->data_begin <= start.size(), "the header is longer than the file");
   Wide position = header->data_begin;
   std::size_t names = 0;
+  std::set<std::string_view> different;
   for (const TensorInfo& tensor : header->tensors) {
     check_shape(tensor);
     require(Wide{tensor.offset} == position, "a hole or an overlap");
     position += static_cast<Wide>(tensor.bytes);
     names += tensor.name.size();
+    require(different.insert(tensor.name).second, "a name is there twice");
   }
   require(position == Wide{file_bytes}, "the spans are not the file");
   for (const auto& [key, value] : header->metadata) names += key.size() + value.size();

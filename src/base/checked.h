@@ -14,9 +14,16 @@
 
 namespace pith {
 
-/// Which bug this build has on purpose, to show that the fuzzers see it
-/// (scripts/fuzz-planted.sh): 1 products wrap, 2 sums wrap, 3 counts times sizes wrap.
+/// Which bug this build has on purpose, to show that the fuzzers see it (CMake's
+/// PITH_PLANT_BUG, scripts/fuzz-planted.sh): 1 products of sizes wrap, 2 lengths are not
+/// compared with the bytes that are left, 3 names may be there twice. 0 in every build that
+/// is used.
 inline constexpr int kPlantedBug = PITH_PLANT_BUG;
+
+/// a / b, rounded up; a is not negative, b is above 0. Never overflows.
+constexpr std::int64_t divide_up(std::int64_t a, std::int64_t b) {
+  return a / b + (a % b != 0 ? 1 : 0);
+}
 
 class CheckedSize {
  public:
@@ -44,7 +51,7 @@ class CheckedSize {
   friend constexpr CheckedSize operator+(CheckedSize a, CheckedSize b) {
     CheckedSize sum(0);
     const bool wraps = __builtin_add_overflow(a.value_, b.value_, &sum.value_);
-    sum.valid_ = a.valid_ && b.valid_ && (!wraps || kPlantedBug == 2);
+    sum.valid_ = a.valid_ && b.valid_ && !wraps;
     return sum;
   }
   friend constexpr CheckedSize operator-(CheckedSize a, CheckedSize b) {
@@ -61,7 +68,6 @@ class CheckedSize {
   }
   /// `count` things of `size` each, both from outside.
   static constexpr CheckedSize array(std::uint64_t count, std::uint64_t size) {
-    if (kPlantedBug == 3) return CheckedSize(count * size);
     return CheckedSize(count) * size;
   }
   /// The next multiple of `alignment`, which must not be 0.

@@ -2,6 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
+#include "src/base/checked.h"
+
 #include <cstdint>
 #include <cstring>
 
@@ -108,6 +112,14 @@ std::string printable(std::string_view text, std::size_t limit) {
     }
     if (out.size() <= limit + limit / 2 + 3 || keep < 2) return out;
   }
+}
+
+std::optional<std::string_view> find_duplicate(std::vector<std::string_view> names) {
+  if (kPlantedBug == 3) return std::nullopt;
+  std::sort(names.begin(), names.end());
+  const auto twice = std::adjacent_find(names.begin(), names.end());
+  if (twice == names.end()) return std::nullopt;
+  return *twice;
 }
 
 }  // namespace pith

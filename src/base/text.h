@@ -1,9 +1,11 @@
-// Text from files in messages: names are data, never terminal commands.
+// Text from files: names are data, never terminal commands.
 #pragma once
 
 #include <cstddef>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace pith {
 
@@ -19,5 +21,10 @@ namespace pith {
 
 /// Index of the first byte that belongs to no UTF-8 character, or npos.
 [[nodiscard]] std::size_t find_invalid_utf8(std::string_view text);
+
+/// One of `names` that is there twice, if any. Sorts, and does not hash: no choice of names
+/// makes it slow.
+[[nodiscard]] std::optional<std::string_view> find_duplicate(
+    std::vector<std::string_view> names);
 
 }  // namespace pith

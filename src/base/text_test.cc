@@ -59,5 +59,12 @@ TEST(Printable, EscapesDoNotMakeItLong) {
   EXPECT_EQ(printable(std::string(60, 'a'), 60), std::string(60, 'a'));
 }
 
+TEST(FindDuplicate, TellsWhichNameIsThereTwice) {
+  EXPECT_EQ(find_duplicate({}), std::nullopt);
+  EXPECT_EQ(find_duplicate({"b", "a", "", "ab"}), std::nullopt);
+  EXPECT_EQ(find_duplicate({"b", "a", "c", "b"}), "b");
+  EXPECT_EQ(find_duplicate({"", "a", ""}), "");
+}
+
 }  // namespace
 }  // namespace pith

@@ -154,15 +154,6 @@ Status take_alignment(const GgufKey& key, GgufHeader& header) {
   return {};
 }
 
-// The first of `names` (views) that occurs twice. Sorting, not hashing: no choice of
-// names makes it slow.
-std::optional<std::string_view> find_duplicate(std::vector<std::string_view> names) {
-  std::sort(names.begin(), names.end());
-  const auto twice = std::adjacent_find(names.begin(), names.end());
-  if (twice == names.end()) return std::nullopt;
-  return *twice;
-}
-
 Status read_keys(ByteReader& in, std::uint64_t count, GgufHeader& header) {
   std::vector<std::string_view> keys;
   for (std::uint64_t i = 0; i < count; ++i) {

@@ -7,6 +7,7 @@
 #include <numeric>
 #include <utility>
 
+#include "src/base/checked.h"
 #include "src/base/text.h"
 #include "src/io/file.h"
 #include "src/io/json.h"
@@ -82,7 +83,7 @@ class IndexHandler : public JsonHandler {
     const auto twice = std::adjacent_find(
         entries.begin(), entries.end(),
         [&](const auto& a, const auto& b) { return name(a) == name(b); });
-    if (twice == entries.end()) return {};
+    if (twice == entries.end() || kPlantedBug == 3) return {};
     return Status::corrupt(
         fmt::format("weight_map: tensor '{}' is given twice", printable(name(*twice))));
   }

@@ -107,9 +107,7 @@ class Walk {
     for (std::size_t i = 0; i < keys.size(); ++i) {
       PITH_OK(visit_child(keys[i], dict.items[i].second, depth));
     }
-    std::sort(keys.begin(), keys.end());
-    const auto twice = std::adjacent_find(keys.begin(), keys.end());
-    if (twice != keys.end()) {
+    if (const auto twice = find_duplicate({keys.begin(), keys.end()})) {
       return Status::corrupt(fmt::format("key '{}' is there twice", printable(*twice)));
     }
     return {};
@@ -127,9 +125,8 @@ Status check_unique(const std::vector<PickledTensor>& tensors) {
   std::vector<std::string_view> names;
   names.reserve(tensors.size());
   for (const PickledTensor& tensor : tensors) names.push_back(tensor.name);
-  std::sort(names.begin(), names.end());
-  const auto twice = std::adjacent_find(names.begin(), names.end());
-  if (twice == names.end()) return {};
+  const auto twice = find_duplicate(std::move(names));
+  if (!twice) return {};
   return Status::corrupt(fmt::format("two tensors are named '{}'", printable(*twice)));
 }
 

@@ -247,9 +247,8 @@ class HeaderHandler : public JsonHandler {
   Status check_metadata_keys() {
     std::vector<std::string_view> keys;
     for (const auto& [key, value] : header_.metadata) keys.push_back(key);
-    std::sort(keys.begin(), keys.end());
-    const auto twice = std::adjacent_find(keys.begin(), keys.end());
-    if (twice == keys.end()) return {};
+    const auto twice = find_duplicate(std::move(keys));
+    if (!twice) return {};
     return Status::corrupt(
         fmt::format("'__metadata__': key '{}' is given twice", printable(*twice)));
   }
@@ -372,7 +371,7 @@ Status check_names(const Entries& entries) {
   const auto twice = std::adjacent_find(
       order.begin(), order.end(),
       [&](std::uint32_t a, std::uint32_t b) { return name(a) == name(b); });
-  if (twice == order.end()) return {};
+  if (twice == order.end() || kPlantedBug == 3) return {};
   return Status::corrupt(tensor(name(*twice)) + " is given twice");
 }
 

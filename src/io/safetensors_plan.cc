@@ -13,19 +13,12 @@
 #include "src/base/checked.h"
 #include "src/base/text.h"
 #include "src/io/file_plan.h"
+#include "src/io/safetensors_header.h"
 
 namespace pith {
 namespace {
 
 constexpr std::uint64_t kMaxHeader = 100'000'000;  // what readers accept
-
-// In the order of DType.
-constexpr std::array<std::string_view, 22> kNames = {
-    "BOOL",    "F4",      "F6_E2M3", "F6_E3M2",     "U8",          "I8",
-    "F8_E5M2", "F8_E4M3", "F8_E8M0", "F8_E4M3FNUZ", "F8_E5M2FNUZ", "I16",
-    "U16",     "F16",     "BF16",    "I32",         "U32",         "F32",
-    "C64",     "F64",     "I64",     "U64",
-};
 
 Status check_tensor(const TensorSpec& tensor) {
   if (!tensor.encoding.dtype || *tensor.encoding.dtype == DType::kI4) {
@@ -107,8 +100,7 @@ Result<FilePlan> plan_safetensors(std::span<const TensorSpec* const> tensors,
     if (header.back() != '{') header += ',';
     header +=
         fmt::format("\"{}\":{{\"dtype\":\"{}\",\"shape\":[{}],\"data_offsets\":[{},{}]}}",
-                    json_escape(tensor.name),
-                    kNames[static_cast<std::size_t>(*tensor.encoding.dtype)],
+                    json_escape(tensor.name), safetensors_name(*tensor.encoding.dtype),
                     fmt::join(tensor.shape.extents(), ","), offset.value(), end.value());
     plan.offsets[i] = offset.value();
     offset = end;

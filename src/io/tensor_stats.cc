@@ -1,6 +1,7 @@
 #include "pith/io/tensor_stats.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <memory>
 #include <mutex>
@@ -17,8 +18,9 @@ constexpr std::int64_t kSamples = 65536;
 
 // Where the mean is so much larger than the deviation that sums of powers about zero cannot
 // tell them apart, sums about the mean are taken in a second pass. Above this ratio of
-// variance to second moment at least six digits of the kurtosis are right without it.
-constexpr double kDrowned = 1e-5;
+// variance to second moment at least five digits of the kurtosis are right without it:
+// the sums are right to some 1e-8, of which the ratio squared is lost.
+constexpr double kDrowned = 0.05;
 
 // What is known of a tensor while its pieces come in, in any order.
 struct Gathered {
@@ -50,9 +52,18 @@ void fill_histogram(const Gathered& gathered, TensorStats& stats) {
   }
 }
 
-// Moments about the mean, from sums over n values.
-void set_spread(double second, double fourth, double n, TensorStats& stats) {
+// Sums of the first four powers of x - origin.
+using Sums = std::array<double, PowerSums::kPowers>;
+
+// Mean, and moments about it, from sums over all finite values.
+void set_moments(const Sums& sums, double origin, TensorStats& stats) {
+  const auto n = static_cast<double>(stats.finite());
+  const double mean = sums[0] / n;
+  const double second = sums[1] - mean * sums[0];
+  const double fourth = sums[3] - 4 * mean * sums[2] + 6 * mean * mean * sums[1] -
+                        3 * mean * mean * mean * sums[0];
   const double variance = std::max(0.0, second / n);
+  stats.mean = origin + mean;
   stats.deviation = std::sqrt(variance);
   // Never below 1, but for rounding.
   stats.kurtosis = variance > 0 ? std::max(1.0, fourth / n / (variance * variance)) : 0;
@@ -62,9 +73,10 @@ TensorStats finish(const TensorInfo& tensor, const Gathered& gathered) {
   TensorStats stats;
   stats.elements = tensor.shape.elements();
   PowerSums all;
+  Sums sums = {};
   for (const PowerSums& piece : gathered.pieces) {
-    for (int power = 0; power < PowerSums::kPowers; ++power) {
-      all.sums[power] += piece.sums[power];
+    for (std::size_t power = 0; power < sums.size(); ++power) {
+      sums[power] += piece.sums[power];
     }
     all.min = std::min(all.min, piece.min);
     all.max = std::max(all.max, piece.max);
@@ -79,14 +91,7 @@ TensorStats finish(const TensorInfo& tensor, const Gathered& gathered) {
   if (stats.min == stats.max) {
     stats.mean = stats.min;
   } else {
-    const auto n = static_cast<double>(stats.finite());
-    const double mean = all.sums[0] / n;
-    stats.mean = mean;
-    const double second = all.sums[1] - mean * all.sums[0];
-    const double fourth = all.sums[3] - 4 * mean * all.sums[2] +
-                          6 * mean * mean * all.sums[1] -
-                          3 * mean * mean * mean * all.sums[0];
-    set_spread(second, fourth, n, stats);
+    set_moments(sums, 0, stats);
   }
   fill_histogram(gathered, stats);
   return stats;
@@ -128,7 +133,7 @@ class Gatherer {
     for (const std::size_t tensor : tensors) {
       if (needs_second_pass(stats_[tensor])) PITH_OK(list.add(tensor));
     }
-    std::vector<CentralSums> sums(list.pieces().size());
+    std::vector<Sums> sums(list.pieces().size());
     const Piece* first = list.pieces().data();
     PITH_OK(for_each_piece(list, {options_.cancel, nullptr}, [&]() -> PieceFunction {
       auto reader = std::make_shared<PieceReader>(checkpoint_);
@@ -141,13 +146,13 @@ class Gatherer {
     }));
     for (std::size_t i = 0; i < sums.size();) {
       const std::size_t tensor = list.pieces()[i].tensor;
-      CentralSums all;
+      Sums all = {};
       for (; i < sums.size() && list.pieces()[i].tensor == tensor; ++i) {
-        all.second += sums[i].second;
-        all.fourth += sums[i].fourth;
+        for (std::size_t power = 0; power < all.size(); ++power) {
+          all[power] += sums[i][power];
+        }
       }
-      const auto n = static_cast<double>(stats_[tensor].finite());
-      set_spread(all.second, all.fourth, n, stats_[tensor]);
+      set_moments(all, stats_[tensor].mean, stats_[tensor]);
     }
     return {};
   }
@@ -157,19 +162,15 @@ class Gatherer {
   }
 
  private:
-  // Sums of (x - mean)^2 and (x - mean)^4.
-  struct CentralSums {
-    double second = 0;
-    double fourth = 0;
-  };
-
-  static CentralSums central_sums(std::span<const float> values, double mean) {
-    CentralSums sums;
+  static Sums central_sums(std::span<const float> values, double mean) {
+    Sums sums = {};
     for (const float value : values) {
       if (!std::isfinite(value)) continue;
-      const double square = (value - mean) * (value - mean);
-      sums.second += square;
-      sums.fourth += square * square;
+      const double x = value - mean;
+      sums[0] += x;
+      sums[1] += x * x;
+      sums[2] += x * x * x;
+      sums[3] += x * x * (x * x);
     }
     return sums;
   }

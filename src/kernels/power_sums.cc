@@ -15,7 +15,6 @@ using DD = hn::CappedTag<double, PowerSums::kLanes>;
 using DH = hn::Rebind<float, DD>;  // as many floats as there are doubles in a vector
 using DF = hn::CappedTag<float, PowerSums::kLanes>;
 using DI = hn::RebindToSigned<DF>;
-using VD = hn::Vec<DD>;
 using VF = hn::Vec<DF>;
 using VI = hn::Vec<DI>;
 constexpr DD kDD;
@@ -24,60 +23,69 @@ constexpr DF kDF;
 constexpr DI kDI;
 constexpr std::int64_t kDoubles = hn::MaxLanes(kDD);
 constexpr std::int64_t kFloats = hn::MaxLanes(kDF);
-constexpr int kDoubleVectors = static_cast<int>(kStep / kDoubles);
-constexpr int kFloatVectors = static_cast<int>(kStep / kFloats);
+constexpr int kVectors = static_cast<int>(kStep / kFloats);
 
 // Lanes of all sums.
 struct Lanes {
   double sums[PowerSums::kPowers][PowerSums::kLanes];
 };
 
-// Sums, extremes and zeros of whole steps, as if there were nothing but finite values.
-HWY_INLINE void AddSteps(const float* HWY_RESTRICT in, std::int64_t count, Lanes& lanes,
-                         PowerSums& result) {
-  VD sums[PowerSums::kPowers][kDoubleVectors];
-  for (auto& power : sums) {
-    for (VD& v : power) v = hn::Zero(kDD);
-  }
-  VF min[kFloatVectors];
-  VF max[kFloatVectors];
-  VI zeros[kFloatVectors];
-  for (int v = 0; v < kFloatVectors; ++v) {
-    min[v] = hn::Set(kDF, result.min);
-    max[v] = hn::Set(kDF, result.max);
-    zeros[v] = hn::Zero(kDI);
-  }
-  for (std::int64_t i = 0; i < count; i += kStep) {
-    for (int v = 0; v < kDoubleVectors; ++v) {
-      const VD x = hn::PromoteTo(kDD, hn::LoadU(kDH, in + i + v * kDoubles));
-      const VD square = hn::Mul(x, x);
-      sums[0][v] = hn::Add(sums[0][v], x);
-      // The square of an f32 is exact in double, so a fused multiply-add gives the same
-      // bits as two instructions; it frees the adders, which are the bottleneck.
-      sums[1][v] = hn::MulAdd(x, x, sums[1][v]);
-      sums[2][v] = hn::Add(sums[2][v], hn::Mul(square, x));
-      sums[3][v] = hn::Add(sums[3][v], hn::Mul(square, square));
-    }
-    for (int v = 0; v < kFloatVectors; ++v) {
-      const VF x = hn::LoadU(kDF, in + i + v * kFloats);
-      min[v] = hn::Min(min[v], x);
-      max[v] = hn::Max(max[v], x);
-      zeros[v] = hn::Sub(
-          zeros[v], hn::VecFromMask(kDI, hn::RebindMask(kDI, hn::Eq(x, hn::Zero(kDF)))));
-    }
-  }
+// Adds the lanes of a block.
+HWY_INLINE void AddLanes(const VF (&sums)[PowerSums::kPowers][kVectors], Lanes& lanes) {
   for (int power = 0; power < PowerSums::kPowers; ++power) {
-    for (int v = 0; v < kDoubleVectors; ++v) {
-      hn::StoreU(sums[power][v], kDD, lanes.sums[power] + v * kDoubles);
+    HWY_ALIGN float block[PowerSums::kLanes];
+    for (int v = 0; v < kVectors; ++v)
+      hn::Store(sums[power][v], kDF, block + v * kFloats);
+    for (std::int64_t i = 0; i < kStep; i += kDoubles) {
+      double* to = lanes.sums[power] + i;
+      const auto more = hn::PromoteTo(kDD, hn::LoadU(kDH, block + i));
+      hn::StoreU(hn::Add(hn::LoadU(kDD, to), more), kDD, to);
     }
   }
-  for (int v = 0; v < kFloatVectors; ++v) {
-    result.min =
-        hn::GetLane(hn::MinOfLanes(kDF, hn::Min(min[v], hn::Set(kDF, result.min))));
-    result.max =
-        hn::GetLane(hn::MaxOfLanes(kDF, hn::Max(max[v], hn::Set(kDF, result.max))));
-    result.zeros += hn::GetLane(hn::SumOfLanes(kDI, zeros[v]));
+}
+
+// Sums, extremes and zeros of whole blocks, as if there were nothing but values whose
+// powers f32 can hold.
+HWY_INLINE void AddBlocks(const float* HWY_RESTRICT in, std::int64_t count, Lanes& lanes,
+                          PowerSums& result) {
+  // One of each is enough: comparisons are not what the loop waits for.
+  VF min = hn::Set(kDF, result.min);
+  VF max = hn::Set(kDF, result.max);
+  VI zeros = hn::Zero(kDI);
+  for (const float* end = in + count; in != end;) {
+    VF sums[PowerSums::kPowers][kVectors];
+    for (auto& power : sums) {
+      for (VF& v : power) v = hn::Zero(kDF);
+    }
+    for (int step = 0; step < PowerSums::kBlock / PowerSums::kLanes; ++step) {
+      for (int v = 0; v < kVectors; ++v, in += kFloats) {
+        const VF x = hn::LoadU(kDF, in);
+        const VF square = hn::Mul(x, x);
+        sums[0][v] = hn::Add(sums[0][v], x);
+        sums[1][v] = hn::Add(sums[1][v], square);
+        sums[2][v] = hn::Add(sums[2][v], hn::Mul(square, x));
+        sums[3][v] = hn::Add(sums[3][v], hn::Mul(square, square));
+        min = hn::Min(min, x);
+        max = hn::Max(max, x);
+        zeros = hn::Sub(
+            zeros, hn::VecFromMask(kDI, hn::RebindMask(kDI, hn::Eq(x, hn::Zero(kDF)))));
+      }
+    }
+    AddLanes(sums, lanes);
   }
+  result.min = hn::GetLane(hn::MinOfLanes(kDF, min));
+  result.max = hn::GetLane(hn::MaxOfLanes(kDF, max));
+  result.zeros += hn::GetLane(hn::SumOfLanes(kDI, zeros));
+}
+
+// Whether that was so. NaN and infinity stay in the sum of squares; so does what is too
+// large for it.
+HWY_INLINE bool PowersFitF32(const Lanes& lanes, const PowerSums& result) {
+  double squares = 0;
+  for (int lane = 0; lane < PowerSums::kLanes; ++lane) squares += lanes.sums[1][lane];
+  const float largest = result.max > -result.min ? result.max : -result.min;
+  return squares - squares == 0 &&
+         (largest == 0 || (largest >= PowerSums::kLeast && largest <= PowerSums::kMost));
 }
 
 // One value at a time: for what is left over, and for values with NaN and infinity among
@@ -106,24 +114,25 @@ HWY_INLINE void AddValue(float value, std::int64_t i, Lanes& lanes, PowerSums& r
 PowerSums PowerSumsImpl(const float* HWY_RESTRICT in, std::int64_t count) {
   PowerSums result;
   Lanes lanes = {};
-  std::int64_t i = count / kStep * kStep;
-  AddSteps(in, i, lanes, result);
-  double squares = 0;
-  for (int lane = 0; lane < PowerSums::kLanes; ++lane) squares += lanes.sums[1][lane];
-  if (squares - squares != 0) {
-    // Any NaN or infinity shows here; squares of finite values cannot overflow a double.
-    result = PowerSums();
-    lanes = {};
-    i = 0;
+  std::int64_t i = count / PowerSums::kBlock * PowerSums::kBlock;
+  if (i > 0) {
+    AddBlocks(in, i, lanes, result);
+    if (!PowersFitF32(lanes, result)) {
+      result = PowerSums();
+      lanes = {};
+      i = 0;
+    }
   }
   for (; i < count; ++i) AddValue(in[i], i, lanes, result);
   // The sign of a zero would depend on the order of comparisons.
   result.min += 0.0F;
   result.max += 0.0F;
   for (int power = 0; power < PowerSums::kPowers; ++power) {
-    const double* lane = lanes.sums[power];
-    result.sums[power] = ((lane[0] + lane[1]) + (lane[2] + lane[3])) +
-                         ((lane[4] + lane[5]) + (lane[6] + lane[7]));
+    double* lane = lanes.sums[power];
+    for (int half = PowerSums::kLanes / 2; half > 0; half /= 2) {
+      for (int n = 0; n < half; ++n) lane[n] += lane[n + half];
+    }
+    result.sums[power] = lane[0];
   }
   return result;
 }

@@ -56,7 +56,8 @@ std::vector<float> normal_values(std::size_t count) {
 
 TEST(PowerSums, EverySetEqualsTheReference) {
   for (const std::size_t count :
-       {0, 1, 7, 8, 9, 15, 16, 17, 31, 32, 33, 63, 64, 65, 127, 128, 129, 1000, 65536}) {
+       {0,  1,  7,   8,   9,   15,  16,  17,  31,   32,   33,   63,
+        64, 65, 127, 128, 129, 511, 512, 513, 1000, 1024, 1025, 65536}) {
     compare(normal_values(count));
   }
 }
@@ -77,6 +78,25 @@ TEST(PowerSums, ZerosNanAndInfinityAreCountedAndLeftOut) {
   for (const double sum : m.sums) EXPECT_TRUE(std::isfinite(sum));
 }
 
+TEST(PowerSums, ValuesWhosePowersF32CannotHold) {
+  for (const float scale : {1e-30F, 1e-8F, 1e-6F, 1e8F, 1e9F, 1e10F, 1e30F}) {
+    std::vector<float> values = normal_values(2000);
+    for (float& value : values) value *= scale;
+    compare(values);
+    const auto count = static_cast<std::int64_t>(values.size());
+    const PowerSums sums = power_sums(values.data(), count);
+    double fourth = 0;
+    for (const float x : values) fourth += std::pow(double{x}, 4);
+    EXPECT_NEAR(sums.sums[3] / fourth, 1, 1e-6) << scale;
+  }
+  compare(std::vector<float>(1024, 0.0F));
+  std::vector<float> one = normal_values(1100);
+  one[1090] = kNan;  // behind the last block
+  compare(one);
+  one[100] = kNan;  // in the first
+  compare(one);
+}
+
 TEST(PowerSums, NothingFinite) {
   compare(std::vector<float>(50, kNan));
   compare(std::vector<float>(50, -kInfinity));
@@ -88,6 +108,8 @@ TEST(PowerSums, TheLargestAndSmallestValues) {
   compare(std::vector<float>(33, largest));
   compare(std::vector<float>(33, smallest));
   compare(std::vector<float>(33, -0.0F));
+  compare(std::vector<float>(600, largest));
+  compare(std::vector<float>(600, smallest));
   std::vector<float> mixed(40, -largest);
   mixed[20] = smallest;
   compare(mixed);

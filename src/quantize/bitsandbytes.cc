@@ -33,6 +33,7 @@
 #include "src/io/reader.h"
 #include "src/kernels/convert.h"
 #include "src/quantize/dense_tensor.h"
+#include "src/quantize/json_keys.h"
 
 namespace pith {
 namespace {
@@ -50,8 +51,6 @@ constexpr std::array<std::uint32_t, 16> kFp4 = {
     0x00000000, 0x3baaaaab, 0x3f2aaaab, 0x3f800000, 0x3eaaaaab, 0x3f000000,
     0x3e2aaaab, 0x3e800000, 0x00000000, 0xbbaaaaab, 0xbf2aaaab, 0xbf800000,
     0xbeaaaaab, 0xbf000000, 0xbe2aaaab, 0xbe800000};
-
-std::int64_t divide_up(std::int64_t a, std::int64_t b) { return a / b + (a % b != 0); }
 
 struct Nested {
   StoredTensor absmax;
@@ -191,15 +190,6 @@ struct State {
   float nested_offset = 0;
 };
 
-Result<std::int64_t> block_from(const Json& json, const char* key) {
-  const auto found = json.find(key);
-  if (found == json.end() || !found->is_number_unsigned() ||
-      found->get<std::uint64_t>() == 0 || found->get<std::uint64_t>() > INT32_MAX) {
-    return Status::corrupt(fmt::format("'{}' must be a number from 1 to 2^31-1", key));
-  }
-  return found->get<std::int64_t>();
-}
-
 Status check_keys(const Json& json) {
   if (!json.is_object()) return Status::corrupt("an object was expected");
   for (const auto& [key, value] : json.items()) {
@@ -225,7 +215,7 @@ Result<State> state_from(std::string_view text) {
     return Status::corrupt("'quant_type' must be nf4 or fp4");
   }
   state.type = type->get<std::string>();
-  PITH_TRY(state.block, block_from(json, "blocksize"));
+  PITH_TRY(state.block, positive_number(find_key(json, "blocksize"), "blocksize"));
   const auto shape = json.find("shape");
   if (shape == json.end() || !shape->is_array()) {
     return Status::corrupt("'shape' must be an array");
@@ -242,7 +232,8 @@ Result<State> state_from(std::string_view text) {
                    json.contains("nested_offset");
   if (!any) return state;
   state.nested = true;
-  PITH_TRY(state.nested_block, block_from(json, "nested_blocksize"));
+  PITH_TRY(state.nested_block,
+           positive_number(find_key(json, "nested_blocksize"), "nested_blocksize"));
   const auto offset = json.find("nested_offset");
   if (offset == json.end() || !offset->is_number() ||
       !std::isfinite(offset->get<float>())) {

@@ -28,8 +28,6 @@
 namespace pith {
 namespace {
 
-std::int64_t divide_up(std::int64_t a, std::int64_t b) { return a / b + (a % b != 0); }
-
 // The tensors of one module.
 struct Module {
   std::string name;

@@ -6,6 +6,7 @@
 #include <limits>
 #include <unordered_map>
 
+#include "src/base/checked.h"
 #include "src/base/text.h"
 
 namespace pith {
@@ -26,8 +27,6 @@ constexpr std::array<RoleName, kPartRoles> kRoles = {{
     {"column_scale", ".column_scale"},
     {"shape", "_shape"},
 }};
-
-std::int64_t divide_up(std::int64_t a, std::int64_t b) { return a / b + (a % b != 0); }
 
 // `shape` with another length of rows; a scalar has one row.
 Result<Shape> with_cols(const Shape& shape, std::int64_t cols) {

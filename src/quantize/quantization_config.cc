@@ -9,6 +9,7 @@
 #include "src/base/text.h"
 #include "src/io/json.h"
 #include "src/io/reader.h"
+#include "src/quantize/json_keys.h"
 
 namespace pith {
 namespace {
@@ -19,14 +20,8 @@ constexpr std::uint64_t kMaxConfig = 16 << 20;
 constexpr std::size_t kMaxValues = 1'000'000;
 constexpr std::size_t kMaxExpressions = 1000;
 
-// The object at `key`, or null.
-const Json* member(const Json& object, const char* key) {
-  const auto found = object.find(key);
-  return found == object.end() || found->is_null() ? nullptr : &*found;
-}
-
 Result<std::string> text_of(const Json& object, const char* key) {
-  const Json* value = member(object, key);
+  const Json* value = find_key(object, key);
   if (value == nullptr || !value->is_string()) {
     return Status::corrupt(fmt::format("'{}' is missing or no string", key));
   }
@@ -42,8 +37,8 @@ Result<Json> parse(std::string_view config) {
 
 // Older writers had another name for it.
 const Json* quantization_of(const Json& config) {
-  const Json* found = member(config, "quantization_config");
-  return found != nullptr ? found : member(config, "compression_config");
+  const Json* found = find_key(config, "quantization_config");
+  return found != nullptr ? found : find_key(config, "compression_config");
 }
 
 Result<CtFormat> format_from(const std::string& name) {
@@ -62,35 +57,28 @@ Result<CtFormat> format_from(const std::string& name) {
   return Status::corrupt(fmt::format("unknown format '{}'", printable(name, 32)));
 }
 
-Result<std::int64_t> positive(const Json* value, const char* key) {
-  if (value == nullptr || !value->is_number_unsigned() ||
-      value->get<std::uint64_t>() == 0 || value->get<std::uint64_t>() > INT32_MAX) {
-    return Status::corrupt(fmt::format("'{}' must be a number from 1 to 2^31-1", key));
-  }
-  return value->get<std::int64_t>();
-}
-
 Result<CtWeights> weights_from(const Json& json) {
   CtWeights weights;
-  PITH_TRY(const std::int64_t bits, positive(member(json, "num_bits"), "num_bits"));
+  PITH_TRY(const std::int64_t bits,
+           positive_number(find_key(json, "num_bits"), "num_bits"));
   weights.bits = static_cast<int>(bits);
   PITH_TRY(const std::string type, text_of(json, "type"));
   if (type != "int" && type != "float") {
     return Status::corrupt(fmt::format("unknown type '{}'", printable(type, 32)));
   }
   weights.is_float = type == "float";
-  const Json* symmetric = member(json, "symmetric");
+  const Json* symmetric = find_key(json, "symmetric");
   if (symmetric != nullptr && !symmetric->is_boolean()) {
     return Status::corrupt("'symmetric' must be true or false");
   }
   weights.symmetric = symmetric == nullptr || symmetric->get<bool>();
-  const Json* group_size = member(json, "group_size");
+  const Json* group_size = find_key(json, "group_size");
   // -1 is another way to say one group per row.
   const bool has_size = group_size != nullptr && *group_size != -1;
   std::string strategy = group_size == nullptr ? "tensor"
                          : has_size            ? "group"
                                                : "channel";
-  if (member(json, "strategy") != nullptr) {
+  if (find_key(json, "strategy") != nullptr) {
     PITH_TRY(strategy, text_of(json, "strategy"));
   }
   if (strategy == "tensor") {
@@ -99,15 +87,15 @@ Result<CtWeights> weights_from(const Json& json) {
     weights.strategy = CtStrategy::kChannel;
   } else if (strategy == "group") {
     weights.strategy = CtStrategy::kGroup;
-    PITH_TRY(weights.group_size, positive(group_size, "group_size"));
+    PITH_TRY(weights.group_size, positive_number(group_size, "group_size"));
   } else if (strategy == "block") {
     weights.strategy = CtStrategy::kBlock;
-    const Json* block = member(json, "block_structure");
+    const Json* block = find_key(json, "block_structure");
     if (block == nullptr || !block->is_array() || block->size() != 2) {
       return Status::corrupt("'block_structure' must be two numbers");
     }
-    PITH_TRY(weights.block_rows, positive(&block->at(0), "block_structure"));
-    PITH_TRY(weights.group_size, positive(&block->at(1), "block_structure"));
+    PITH_TRY(weights.block_rows, positive_number(&block->at(0), "block_structure"));
+    PITH_TRY(weights.group_size, positive_number(&block->at(1), "block_structure"));
   } else {
     return Status::unsupported(
         fmt::format("strategy '{}' is not read for weights", printable(strategy, 32)));
@@ -142,12 +130,12 @@ Status add_names(const Json* list, const char* key, ModuleNames& names) {
 Result<CtGroup> group_from(const Json& json, const std::string& model_format) {
   if (!json.is_object()) return Status::corrupt("an object was expected");
   CtGroup group;
-  PITH_OK(add_names(member(json, "targets"), "targets", group.targets));
+  PITH_OK(add_names(find_key(json, "targets"), "targets", group.targets));
   std::string format = model_format;
-  if (member(json, "format") != nullptr) {
+  if (find_key(json, "format") != nullptr) {
     PITH_TRY(format, text_of(json, "format"));
   }
-  const Json* weights = member(json, "weights");
+  const Json* weights = find_key(json, "weights");
   if (weights == nullptr) return group;
   if (!weights->is_object()) return Status::corrupt("'weights' must be an object");
   PITH_TRY(group.format, format_from(format));
@@ -254,16 +242,16 @@ Result<CtConfig> parse_compressed_tensors(std::string_view config) {
     return Status::corrupt("'quantization_config' is missing");
   }
   std::string format = "dense";
-  if (member(*quantization, "format") != nullptr) {
+  if (find_key(*quantization, "format") != nullptr) {
     PITH_TRY(format, text_of(*quantization, "format"));
   }
-  if (const Json* sparsity = member(*quantization, "sparsity_config")) {
-    const Json* kind = sparsity->is_object() ? member(*sparsity, "format") : nullptr;
+  if (const Json* sparsity = find_key(*quantization, "sparsity_config")) {
+    const Json* kind = sparsity->is_object() ? find_key(*sparsity, "format") : nullptr;
     if (kind != nullptr && *kind != "dense") {
       return Status::unsupported("sparse weights ('sparsity_config') are not read");
     }
   }
-  const Json* groups = member(*quantization, "config_groups");
+  const Json* groups = find_key(*quantization, "config_groups");
   if (groups == nullptr || !groups->is_object()) {
     return Status::corrupt("'config_groups' is missing or no object");
   }
@@ -274,7 +262,7 @@ Result<CtConfig> parse_compressed_tensors(std::string_view config) {
     group->name = name;
     out.groups.push_back(*std::move(group));
   }
-  PITH_OK(add_names(member(*quantization, "ignore"), "ignore", out.ignore));
+  PITH_OK(add_names(find_key(*quantization, "ignore"), "ignore", out.ignore));
   return out;
 }
 

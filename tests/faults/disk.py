@@ -81,8 +81,7 @@ def read_only(scenario, tally):
         prefix = []
     scenario.set_old()
     folder = os.path.dirname(scenario.output)
-    for path in (os.path.dirname(os.path.dirname(scenario.folder)), os.path.dirname(scenario.folder),
-                 scenario.folder):
+    for path in (os.path.dirname(scenario.folder), scenario.folder):
         os.chmod(path, 0o755)
     os.chmod(folder, 0o555)
     result = scenario.run(command=prefix + scenario.command)

@@ -31,10 +31,11 @@ def interrupted(scenario, number, delay):
 
 
 def main():
-    arguments = harness.parser(__doc__).parse_args()
-    rounds = {"KILL": 200, "INT": 80, "TERM": 80, "HUP": 40}
-    if arguments.long:
-        rounds = {"KILL": 1000, "INT": 500, "TERM": 500, "HUP": 500}
+    parser = harness.parser(__doc__)
+    parser.add_argument("--rounds", type=int, default=200, help="of SIGKILL; half as many of the others")
+    arguments = parser.parse_args()
+    kills = 1000 if arguments.long else arguments.rounds
+    rounds = {"KILL": kills, "INT": kills // 2, "TERM": kills // 2, "HUP": kills // 4}
     tally = harness.Tally()
     source = random.Random(1)
     with harness.workspace() as folder:
