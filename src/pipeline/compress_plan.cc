@@ -424,7 +424,6 @@ void describe(const CompressOptions& options, CompressPlan& plan) {
                               : file_bytes(file.source);
   }
   bool only_pith = false;
-  bool rows = false;
   std::int64_t whole = 0;  // bytes of the largest tensor that must be in memory
   for (TensorPlan& tensor : plan.tensors) {
     const TensorInfo& source = plan.source->tensors()[tensor.source];
@@ -445,7 +444,6 @@ void describe(const CompressOptions& options, CompressPlan& plan) {
     }
     if (tensor.record.scheme && tensor.record.scheme->group == Group::kTensor) ++passes;
     shown.passes = std::max(shown.passes, passes);
-    rows = rows || !tensor.copied;
   }
   const std::int64_t buffers = std::min<std::int64_t>(
       options.max_memory, PieceList::kThreadBytes *

@@ -116,7 +116,8 @@ Status TensorRun::run_pass(std::size_t streams, Buffer& scratch,
   return {};
 }
 
-Status TensorRun::prepare(const std::function<Status(std::int64_t)>& progress) {
+Status TensorRun::prepare(const std::function<Status(std::int64_t)>& progress,
+                          Buffer& scratch) {
   if (tensor_.copied) return {};
   const NonFinite policy = options_.non_finite == NonFiniteChoice::kError
                                ? NonFinite::kError
