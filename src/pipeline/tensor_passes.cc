@@ -7,6 +7,7 @@
 #include "src/base/parallel.h"
 #include "src/base/text.h"
 #include "src/kernels/mask.h"
+#include "src/kernels/quantize.h"
 #include "src/pipeline/tensor_run.h"
 #include "src/tensor/finite.h"
 
@@ -81,6 +82,8 @@ Status TensorRun::run_pass(std::size_t streams, Buffer& scratch,
   const std::int64_t step = std::max<std::int64_t>(1, limit / unit) * unit;
   const std::span<float> buffer =
       as_floats(use_buffer(scratch, std::min(step, elements) * 4));
+  // A quantizer refuses them by itself.
+  const bool checks = options_.non_finite == NonFiniteChoice::kZero || !streams_.empty();
   const bool forward = plan_.source->format() == Format::kNpz ||
                        plan_.source->format() == Format::kPytorch;
   for (std::int64_t begin = 0; begin < elements; begin += step) {
@@ -104,11 +107,9 @@ Status TensorRun::run_pass(std::size_t streams, Buffer& scratch,
             status = read.status();
             if (read) std::copy(read->begin(), read->end(), some.begin());
           }
+          if (status.ok() && checks) status = clean(some, begin + first);
         });
     for (Status& status : found) PITH_OK(std::move(status));
-    if (options_.non_finite == NonFiniteChoice::kZero || !streams_.empty()) {
-      PITH_OK(clean(values, begin));
-    }
     for (std::size_t i = 0; i < streams; ++i) PITH_OK(streams_[i]->apply(values));
     PITH_OK(take(values, begin));
     PITH_OK(progress(count * std::max<std::int64_t>(1, info_.bytes) / elements));
@@ -155,8 +156,11 @@ Status TensorRun::prepare(const std::function<Status(std::int64_t)>& progress,
 // What the choice about NaN and infinity asks for.
 Status TensorRun::clean(std::span<float> values, std::int64_t first) const {
   if (options_.non_finite == NonFiniteChoice::kKeep) return {};
+  std::uint32_t largest = 0;
+  const auto count = static_cast<std::int64_t>(values.size());
+  kernels::absmax_groups({values.data(), 1, count, count}, &largest);
+  if (largest < kernels::kInfinityBits) return {};
   const std::int64_t bad = first_nonfinite(values);
-  if (bad < 0) return {};
   if (options_.non_finite == NonFiniteChoice::kError) {
     return Status::not_finite(fmt::format(
         "tensor '{}': element {} is {}, expected a finite number; --non-finite keep or "
