@@ -12,6 +12,11 @@
 //   cp + sync    cp FILE COPY, then sync COPY
 //   convert sync pith convert --dtype f16
 //
+// With --compress 1 it measures pith compress instead, error figures and checksums included,
+// from f32 and, by the bytes of a file that is half as long, from bf16 and f16:
+//
+//   bench_io --compress 1 [--rounds N] ...
+//
 // Speeds are bytes of the input per second. Outputs are removed before every measurement,
 // and the disk is quiet when it begins.
 #include <fcntl.h>
@@ -44,6 +49,7 @@ struct Settings {
   fs::path folder = fs::temp_directory_path();
   std::int64_t mib = 2048;
   int rounds = 5;
+  bool compress = false;
 };
 
 [[noreturn]] void die(const std::string& what) {
@@ -171,7 +177,7 @@ void print_row(const Row& row, double bytes, const Row* peer, const char* goal) 
         peer->best() / row.best(), peer->name, ratios[ratios.size() / 2], goal);
   }
   fmt::print(
-      "{:<13} {:6.2f} GB/s  {}{}\n              seconds:{}\n", row.name,
+      "{:<20} {:6.2f} GB/s  {}{}\n              seconds:{}\n", row.name,
       bytes / row.best() / 1e9,
       row.resident_mib > 0 ? fmt::format("{:.0f} MiB resident  ", row.resident_mib) : "",
       ratio, all);
@@ -185,8 +191,68 @@ Settings parse(int argc, char** argv) {
     if (name == "--folder") settings.folder = argv[i + 1];
     if (name == "--mib") settings.mib = std::atoll(argv[i + 1]);
     if (name == "--rounds") settings.rounds = std::atoi(argv[i + 1]);
+    if (name == "--compress") settings.compress = std::atoi(argv[i + 1]) != 0;
   }
   return settings;
+}
+
+// pith compress against cp of its input, scheme by scheme.
+void bench_compress(const Settings& settings, const fs::path& folder) {
+  struct Case {
+    std::string type;
+    std::vector<std::string> flags;
+    const char* goal;
+    bool sync = false;
+  };
+  const std::vector<Case> cases = {
+      {"f32", {"--quantize", "int8-row"}, ">= 2"},
+      {"f32", {"--quantize", "int8-block64"}, ">= 2"},
+      {"f32", {"--quantize", "q8_0"}, ">= 2"},
+      {"f32", {"--quantize", "int4-g32"}, ">= 2"},
+      {"f32", {"--quantize", "q4_0"}, ">= 2"},
+      {"f32", {"--quantize", "int8"}, ""},
+      {"f32", {"--quantize", "int8", "--prune", "0.5"}, ">= 1"},
+      {"bf16", {"--quantize", "q8_0"}, ">= 1.4"},
+      {"bf16", {"--quantize", "int8-row"}, ">= 1.4"},
+      {"f16", {"--quantize", "q8_0"}, ">= 1.4"},
+      {"f16", {"--quantize", "int8-row"}, ">= 1.4"},
+      {"f32", {"--quantize", "int8-row"}, ">= 2", true},
+  };
+  const auto file = [&](const std::string& type) -> std::string {
+    return folder / (type + ".safetensors");
+  };
+  const std::string copy = folder / "copy.safetensors";
+  const std::string out = folder / "out.safetensors";
+  for (const char* type : {"bf16", "f16"}) {
+    run_program(
+        {settings.pith, "convert", file("f32"), "-o", file(type), "--dtype", type});
+  }
+  fmt::print("{} MiB of f32 in the page cache, {} rounds, {} processors\n", settings.mib,
+             settings.rounds, std::thread::hardware_concurrency());
+  for (const Case& c : cases) {
+    const std::string in = file(c.type);
+    std::string name = c.type;
+    for (std::size_t i = 1; i < c.flags.size(); i += 2) name += " " + c.flags[i];
+    Row cp{c.sync ? "cp + sync" : "cp", {}};
+    Row row{c.sync ? name + " sync" : name, {}};
+    read_file(in, 1 << 20);
+    for (int round = 0; round < settings.rounds; ++round) {
+      fs::remove(copy);
+      fs::remove(out);
+      ::sync();
+      Measured copied = run_program({"cp", in, copy});
+      if (c.sync) copied.seconds += run_program({"sync", copy}).seconds;
+      cp.add(copied);
+      fs::remove(copy);
+      ::sync();
+      std::vector<std::string> command = {settings.pith, "compress", in, "-o", out};
+      command.insert(command.end(), c.flags.begin(), c.flags.end());
+      if (!c.sync) command.emplace_back("--no-sync");
+      row.add(run_program(command));
+    }
+    print_row(row, static_cast<double>(fs::file_size(in)), &cp, c.goal);
+    std::fflush(stdout);
+  }
 }
 
 }  // namespace
@@ -196,6 +262,12 @@ int main(int argc, char** argv) {
   std::string folder_name = (settings.folder / "bench_io-XXXXXX").string();
   if (::mkdtemp(folder_name.data()) == nullptr) die("cannot make " + folder_name);
   const fs::path folder = folder_name;
+  if (settings.compress) {
+    make_checkpoint(folder / "f32.safetensors", settings.mib);
+    bench_compress(settings, folder);
+    fs::remove_all(folder);
+    return 0;
+  }
   const std::string in = folder / "in.safetensors";
   const std::string copy = folder / "copy.safetensors";
   const std::string out = folder / "out.safetensors";

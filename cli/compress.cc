@@ -161,6 +161,8 @@ Result<CompressOptions> library_options(const Arguments& arguments) {
 }
 
 Status run_plan(const Arguments& arguments) {
+  const ThreadLimit limit(arguments.common.threads > 0 ? arguments.common.threads
+                                                       : default_threads());
   PITH_TRY(const CompressOptions options, library_options(arguments));
   PITH_TRY(const Plan made, plan(arguments.input, arguments.output, options));
   for (const std::string& warning : made.warnings) print_message("note: " + warning);
@@ -169,10 +171,11 @@ Status run_plan(const Arguments& arguments) {
 }
 
 Status run_compress(const Arguments& arguments) {
+  if (arguments.dry_run) return run_plan(arguments);
   const ThreadLimit limit(arguments.common.threads > 0 ? arguments.common.threads
                                                        : default_threads());
-  if (arguments.dry_run) return run_plan(arguments);
   PITH_TRY(CompressOptions options, library_options(arguments));
+  options.journal = true;
   options.samples = !arguments.report.empty() || arguments.json;
   Result<Report> report = [&] {
     ProgressBar bar(!arguments.common.no_progress);
@@ -234,6 +237,9 @@ Run add_compress(CLI::App& command) {
       ->type_name("FILE");
   command.add_flag("--dry-run", arguments->dry_run,
                    "Only tell what would be done, as 'pith plan' does");
+  command.add_flag("--resume", arguments->compress.resume,
+                   "Continue a run that was killed, to the same bytes; input, recipe and "
+                   "version must be the same");
   command.add_flag("--force", arguments->compress.overwrite,
                    "Replace OUT and the report if they exist");
   command.add_flag("--no-sync", arguments->no_sync,

@@ -164,8 +164,14 @@ Result<AtomicFile> AtomicFile::create(const fs::path& path, const OutputRules& r
   out.shown_ = std::move(place.shown);
   out.overwrite_ = rules.overwrite;
   remove_leftovers(out.folder_.get());
-  PITH_TRY(out.temporary_,
-           Temporary::make_file(out.folder_.get(), out.shown_, out.file_));
+  if (rules.part_name.empty()) {
+    PITH_TRY(out.temporary_,
+             Temporary::make_file(out.folder_.get(), out.shown_, out.file_));
+  } else {
+    PITH_TRY(out.temporary_,
+             Temporary::take_file(out.folder_.get(), rules.part_name, rules.keep_part,
+                                  out.shown_, out.file_));
+  }
   return out;
 }
 
@@ -208,8 +214,16 @@ Result<AtomicFolder> AtomicFolder::create(const fs::path& path,
   out.name_ = std::move(place.name);
   out.shown_ = std::move(place.shown);
   remove_leftovers(out.folder_.get());
-  PITH_TRY(out.temporary_,
-           Temporary::make_folder(out.folder_.get(), out.shown_, out.inner_));
+  if (rules.part_name.empty()) {
+    PITH_TRY(out.temporary_,
+             Temporary::make_folder(out.folder_.get(), out.shown_, out.inner_));
+  } else {
+    PITH_TRY(out.temporary_,
+             Temporary::take_folder(out.folder_.get(), rules.part_name, rules.keep_part,
+                                    out.shown_, out.inner_));
+    out.may_be_there_ = true;
+    out.keep_ = rules.keep_part;
+  }
   if (out.replaces_ && ::fchmod(out.inner_.get(), *place.mode & 0777) != 0) {
     return output_error(errno, out.shown_,
                         "cannot get the permissions of the old folder");
@@ -223,8 +237,12 @@ Result<OutputFile> AtomicFolder::add_file(const std::string& name) {
         fmt::format("{}: '{}' is not a plain file name", shown_, printable(name)));
   }
   temporary_.add_file(name);
-  Result<OutputFile> file =
-      OutputFile::create(inner_.get(), name.c_str(), fmt::format("{}/{}", shown_, name));
+  const std::string shown = fmt::format("{}/{}", shown_, name);
+  if (may_be_there_) {
+    const bool weights = keep_ && name.ends_with(".safetensors");
+    return OutputFile::open(inner_.get(), name.c_str(), shown, weights);
+  }
+  Result<OutputFile> file = OutputFile::create(inner_.get(), name.c_str(), shown);
   if (!file && file.error().code() == StatusCode::kAlreadyExists) {
     return Status::invalid_argument(
         fmt::format("{}: two files of the name '{}'", shown_, printable(name)));

@@ -29,6 +29,8 @@ namespace pith {
 struct OutputRules {
   bool overwrite = false;                              ///< it may replace what is there
   std::span<const std::filesystem::path> inputs = {};  ///< what it may not touch
+  std::string part_name = {};  ///< of the temporary, if a later run may continue it
+  bool keep_part = false;      ///< continue what is there
 };
 
 /// One file.
@@ -79,6 +81,8 @@ class AtomicFolder {
   std::string shown_;
   bool replaces_ = false;
   std::vector<std::string> old_files_;  // in the folder that is replaced
+  bool may_be_there_ = false;           // files of the run before
+  bool keep_ = false;
 };
 
 }  // namespace pith

@@ -77,6 +77,30 @@ Result<OutputFile> OutputFile::create(int folder, const char* name, std::string 
   return output_error(error, file.shown_, "cannot be created");
 }
 
+Result<OutputFile> OutputFile::open(int folder, const char* name, std::string shown,
+                                    bool keep) {
+  OutputFile file;
+  file.shown_ = std::move(shown);
+  const int flags = O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC | (keep ? 0 : O_TRUNC);
+  file.fd_ = retry([&] { return ::openat(folder, name, flags, 0666); });
+  if (file.fd_ >= 0) return file;
+  return output_error(errno, file.shown_, "cannot be created");
+}
+
+Status OutputFile::read_at(std::uint64_t offset, std::span<std::byte> out) const {
+  while (!out.empty()) {
+    const ssize_t got = retry(
+        [&] { return ::pread(fd_, out.data(), out.size(), static_cast<off_t>(offset)); });
+    if (got <= 0) {
+      return output_error(got == 0 ? EIO : errno, shown_,
+                          fmt::format("cannot be read back at byte {}", offset));
+    }
+    out = out.subspan(static_cast<std::size_t>(got));
+    offset += static_cast<std::uint64_t>(got);
+  }
+  return {};
+}
+
 Status OutputFile::reserve(std::uint64_t bytes) const {
   if (bytes > INT64_MAX) return output_error(EFBIG, shown_, "cannot be made that long");
   const auto length = static_cast<off_t>(bytes);

@@ -33,6 +33,9 @@ class OutputFile {
   /// A new file in an open folder; kIo or kNoSpace if it cannot be made, kAlreadyExists
   /// if the name is taken. `shown` is its name in messages.
   static Result<OutputFile> create(int folder, const char* name, std::string shown);
+  /// The same, or one that is there already: its bytes stay if `keep`.
+  static Result<OutputFile> open(int folder, const char* name, std::string shown,
+                                 bool keep);
 
   /// Makes it `bytes` long, with the space set aside where the file system can do that.
   /// What is not written reads as zeros. kNoSpace or kIo.
@@ -43,6 +46,9 @@ class OutputFile {
   Status write_at(std::uint64_t offset, std::string_view text) const {
     return write_at(offset, std::as_bytes(std::span(text.data(), text.size())));
   }
+
+  /// Bytes that were written before; kIo if there are fewer.
+  Status read_at(std::uint64_t offset, std::span<std::byte> out) const;
 
   /// Flushes to the disk if `sync`, and closes. kNoSpace or kIo: the content is then not
   /// to be trusted.

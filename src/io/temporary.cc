@@ -136,6 +136,14 @@ bool lock_new(int fd) {
 
 }  // namespace
 
+namespace {
+
+Status is_being_written(const std::string& shown) {
+  return {StatusCode::kIo, fmt::format("{}: another run is writing it just now", shown)};
+}
+
+}  // namespace
+
 Result<Temporary> Temporary::make_file(int folder, const std::string& shown,
                                        OutputFile& file) {
   for (int attempt = 0; attempt < kAttempts; ++attempt) {
@@ -155,6 +163,56 @@ Result<Temporary> Temporary::make_file(int folder, const std::string& shown,
     return temporary;
   }
   return output_error(EEXIST, shown, "no temporary name is free");
+}
+
+Result<Temporary> Temporary::take_file(int folder, const std::string& name, bool keep,
+                                       const std::string& shown, OutputFile& file) {
+  // Not truncated before it is known that nobody else writes it.
+  PITH_TRY(OutputFile made, OutputFile::open(folder, name.c_str(), shown, true));
+  Temporary temporary;
+  temporary.folder_ = folder;
+  temporary.lock_ = Descriptor(::fcntl(made.descriptor(), F_DUPFD_CLOEXEC, 0));
+  if (!temporary.lock_.valid())
+    return output_error(errno, shown, "cannot be opened twice");
+  if (::flock(temporary.lock_.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
+    return is_being_written(shown);
+  }
+  if (!keep && ::ftruncate(made.descriptor(), 0) != 0) {
+    return output_error(errno, shown, "what a killed run left cannot be cleared");
+  }
+  temporary.name_ = name;
+  file = std::move(made);
+  return temporary;
+}
+
+Result<Temporary> Temporary::take_folder(int folder, const std::string& name, bool keep,
+                                         const std::string& shown,
+                                         Descriptor& descriptor) {
+  if (::mkdirat(folder, name.c_str(), 0777) != 0 && errno != EEXIST) {
+    return output_error(errno, shown, "folder cannot be created");
+  }
+  Temporary temporary;
+  temporary.folder_ = folder;
+  temporary.is_folder_ = true;
+  Descriptor opened(
+      ::openat(folder, name.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+  if (!opened.valid()) return output_error(errno, shown, "folder cannot be opened");
+  temporary.lock_ = Descriptor(::fcntl(opened.get(), F_DUPFD_CLOEXEC, 0));
+  if (!temporary.lock_.valid()) {
+    return output_error(errno, shown, "folder cannot be opened twice");
+  }
+  if (::flock(temporary.lock_.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
+    return is_being_written(shown);
+  }
+  if (!keep) {
+    for (const std::string& file :
+         names_in(opened.get(), [](std::string_view) { return true; })) {
+      ::unlinkat(opened.get(), file.c_str(), 0);
+    }
+  }
+  temporary.name_ = name;
+  descriptor = std::move(opened);
+  return temporary;
 }
 
 Result<Temporary> Temporary::make_folder(int folder, const std::string& shown,

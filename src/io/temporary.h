@@ -42,6 +42,14 @@ class Temporary {
   static Result<Temporary> make_folder(int folder, const std::string& shown,
                                        Descriptor& descriptor);
 
+  /// A file or folder of a name that is known to a later run, which may continue it: what
+  /// is there stays if `keep`. kAlreadyExists if a live run has it. Such names are not
+  /// removed as leftovers.
+  static Result<Temporary> take_file(int folder, const std::string& name, bool keep,
+                                     const std::string& shown, OutputFile& file);
+  static Result<Temporary> take_folder(int folder, const std::string& name, bool keep,
+                                       const std::string& shown, Descriptor& descriptor);
+
   [[nodiscard]] const std::string& name() const { return name_; }
   /// Tells of a file that is about to be made in a temporary folder.
   void add_file(const std::string& file) { files_.push_back(file); }

@@ -159,7 +159,8 @@ class LayoutWriter final : public CheckpointWriter {
         written_(layout.tensors.size()) {}
 
   Status open(const std::filesystem::path& path, const WriteOptions& options) {
-    const OutputRules rules{options.overwrite, options.inputs};
+    const OutputRules rules{options.overwrite, options.inputs, options.part_name,
+                            options.continue_part};
     if (layout_.shards.empty()) {
       PITH_TRY(file_, AtomicFile::create(path, rules));
       PITH_OK(file_->check_space(plan_.bytes));
@@ -221,6 +222,35 @@ class LayoutWriter final : public CheckpointWriter {
       if (failed_.ok()) failed_ = status;
     }
     return status;
+  }
+
+  Status read_back(std::size_t tensor, std::int64_t offset,
+                   std::span<std::byte> out) override {
+    const Plan::Place place = plan_.tensors[tensor];
+    const FilePlan& file = plan_.files[place.file];
+    const CheckedSize end = CheckedSize::from_signed(offset) + out.size();
+    if (!end.at_most(file.bytes[place.index])) {
+      return Status::invalid_argument(
+          fmt::format("{}: {} bytes at byte {} are asked for, but it has {}",
+                      shown_tensor(layout_.tensors[tensor]), out.size(), offset,
+                      file.bytes[place.index]));
+    }
+    return output(place.file)
+        .read_at(file.offsets[place.index] + static_cast<std::uint64_t>(offset), out);
+  }
+
+  Status mark_written(std::size_t tensor) override {
+    const Plan::Place place = plan_.tensors[tensor];
+    const FilePlan& file = plan_.files[place.file];
+    if (file.finish) {
+      return Status::unsupported("a file with checksums of its own cannot be continued");
+    }
+    const std::lock_guard lock(mutex_);
+    if (!written_[tensor].add(0, file.bytes[place.index], 0)) {
+      return Status::invalid_argument(fmt::format("{}: some of it is written already",
+                                                  shown_tensor(layout_.tensors[tensor])));
+    }
+    return {};
   }
 
   Status update_metadata(std::string_view key, std::string_view value,

@@ -4,6 +4,8 @@
 #include <deque>
 #include <mutex>
 
+#include "src/pipeline/journal.h"
+#include "src/pipeline/resume.h"
 #include "src/pipeline/tensor_run.h"
 
 namespace pith {
@@ -11,8 +13,9 @@ namespace {
 
 class Engine {
  public:
-  Engine(CompressPlan& plan, CheckpointWriter& writer, const CompressOptions& options)
-      : plan_(plan), writer_(writer), options_(options) {
+  Engine(CompressPlan& plan, CheckpointWriter& writer, const CompressOptions& options,
+         Journal& journal)
+      : plan_(plan), writer_(writer), options_(options), journal_(journal) {
     for (const TensorPlan& tensor : plan.tensors) {
       const TensorInfo& info = plan.source->tensors()[tensor.source];
       if (tensor.stored()) total_bytes_ += info.bytes;
@@ -20,15 +23,26 @@ class Engine {
   }
 
   Status run() {
+    finished_.resize(plan_.tensors.size());
+    for (const JournalEntry& entry : journal_.entries()) {
+      PITH_TRY(const bool finished, take_entry(plan_, entry, writer_));
+      if (!finished) continue;
+      finished_[entry.tensor] = true;
+      outcomes_.push_back({entry.tensor, entry.nonzero, {}});
+      done_ += plan_.source->tensors()[entry.tensor].bytes;
+    }
     std::vector<TensorPlan*> batch;  // one pass each: threads go from one to the next
     std::int64_t batch_tensors = 0;
+    std::int64_t batch_bytes = 0;
     for (TensorPlan& tensor : plan_.tensors) {
-      if (!tensor.stored()) continue;
+      if (!tensor.stored() || finished_[tensor.source]) continue;
       const bool alone = TensorRun(plan_, tensor, writer_, options_).needs_passes();
-      if (alone || ++batch_tensors >= kMostTensors) {
+      batch_bytes += plan_.source->tensors()[tensor.source].bytes;
+      if (alone || ++batch_tensors >= kMostTensors || batch_bytes >= kMostBytes) {
         PITH_OK(run_batch(batch));
         batch.clear();
         batch_tensors = 0;
+        batch_bytes = 0;
       }
       batch.push_back(&tensor);
       if (!alone) continue;
@@ -42,6 +56,8 @@ class Engine {
 
  private:
   static constexpr std::int64_t kMostTensors = 256;  // whose state is in memory at once
+  // What a run that is killed has to do again at most, but for one tensor.
+  static constexpr std::int64_t kMostBytes = std::int64_t{256} << 20;
 
   Status run_batch(const std::vector<TensorPlan*>& batch) {
     if (batch.empty()) return {};
@@ -53,11 +69,12 @@ class Engine {
       run_of[tensor->source] = &run;
       PITH_OK(list.add_aligned(tensor->source, run.alignment()));
       const TensorInfo& info = plan_.source->tensors()[tensor->source];
-      PITH_OK(run.prepare([&](std::int64_t bytes) {
-        // A pass is work too, but what is shown is what is done.
-        show(info.name, 0 * bytes);
+      // A pass is work too, but what is shown is what is done.
+      const auto tell = [&](std::int64_t /*bytes*/) {
+        if (options_.progress) options_.progress({info.name, done_, total_bytes_});
         return check_cancelled(options_.cancel);
-      }));
+      };
+      PITH_OK(run.prepare(tell, scratch_));
     }
     PITH_OK(encode(list, runs, run_of));
     for (std::size_t i = 0; i < batch.size(); ++i) {
@@ -68,6 +85,11 @@ class Engine {
         record.parts[p].checksum = run.checksums()[p];
       }
       if (!batch[i]->copied) record.error = run.figures();
+      PITH_OK(journal_.add({.tensor = batch[i]->source,
+                            .checksums = run.checksums(),
+                            .has_figures = !batch[i]->copied,
+                            .figures = run.figures(),
+                            .nonzero = run.nonzero()}));
       outcomes_.push_back({batch[i]->source, run.nonzero(), run.sample()});
     }
     return {};
@@ -118,20 +140,35 @@ class Engine {
     return workers_.back();
   }
 
-  void show(const std::string& item, std::int64_t bytes) {
-    done_ += bytes;
-    if (options_.progress) options_.progress({item, done_, total_bytes_});
-  }
-
   CompressPlan& plan_;
   CheckpointWriter& writer_;
   const CompressOptions& options_;
+  Journal& journal_;
+  std::vector<bool> finished_;  // by the run before
   std::int64_t total_bytes_ = 0;
   std::int64_t done_ = 0;
+  Buffer scratch_;  // of passes
   std::mutex workers_mutex_;
   std::vector<std::shared_ptr<CompressWorker>> workers_;
   std::vector<TensorOutcome> outcomes_;
 };
+
+Result<std::vector<TensorOutcome>> run_and_commit(CompressPlan& plan,
+                                                  CheckpointWriter& writer,
+                                                  const CompressOptions& options,
+                                                  Journal& journal) {
+  Engine engine(plan, writer, options, journal);
+  PITH_OK(engine.run());
+  if (plan.manifests) {
+    const std::size_t files = std::max<std::size_t>(1, plan.layout.shards.size());
+    for (std::size_t i = 0; i < files; ++i) {
+      PITH_TRY(const std::string text, manifest_text(plan, i, false));
+      PITH_OK(writer.update_metadata("pith", text, i));
+    }
+  }
+  PITH_OK(writer.commit());
+  return engine.take_outcomes();
+}
 
 }  // namespace
 
@@ -144,19 +181,24 @@ Result<std::vector<TensorOutcome>> run_plan(CompressPlan& plan,
   write_options.cancel = options.cancel;
   write_options.inputs = plan.source->files();
   write_options.inputs.push_back(plan.input);
+  Journal journal;
+  // npz has checksums of its own, which only a run in one go knows.
+  const bool continuable =
+      plan.target.format == Format::kSafetensors || plan.target.format == Format::kGguf;
+  if (continuable && (options.journal || options.resume)) {
+    PITH_TRY(journal, Journal::read(journal_path(output), fingerprint_of(plan, options),
+                                    options.resume));
+    write_options.part_name = part_name(output);
+    write_options.continue_part = !journal.entries().empty();
+  }
   PITH_TRY(const std::unique_ptr<CheckpointWriter> writer,
            CheckpointWriter::create(output, plan.layout, write_options));
-  Engine engine(plan, *writer, options);
-  PITH_OK(engine.run());
-  if (plan.manifests) {
-    const std::size_t files = std::max<std::size_t>(1, plan.layout.shards.size());
-    for (std::size_t i = 0; i < files; ++i) {
-      PITH_TRY(const std::string text, manifest_text(plan, i, false));
-      PITH_OK(writer->update_metadata("pith", text, i));
-    }
-  }
-  PITH_OK(writer->commit());
-  return engine.take_outcomes();
+  if (!write_options.part_name.empty()) PITH_OK(journal.begin());
+  Result<std::vector<TensorOutcome>> outcomes =
+      run_and_commit(plan, *writer, options, journal);
+  // Done, or nothing is left to continue: the temporary goes with the writer.
+  journal.remove();
+  return outcomes;
 }
 
 }  // namespace pith

@@ -3,11 +3,11 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <sys/stat.h>
+#include <tbb/global_control.h>
 
 #include <algorithm>
 #include <numeric>
 
-#include "pith/base/threads.h"
 #include "pith/quantize/dense.h"
 #include "pith/tensor/view.h"
 #include "src/base/text.h"
@@ -159,6 +159,13 @@ class Planner {
                                   stage->skip_reason(tensor.header));
         tensor.after_stages.push_back(storage);
         continue;
+      }
+      if (stage->joint()) {
+        return Status::unsupported(
+            fmt::format("rule {}: stage '{}' has the scope global, but files are "
+                        "compressed tensor by "
+                        "tensor; choose the scope tensor or row",
+                        tensor.rule->to_string(), stage->name()));
       }
       if (!stage->stores()) {
         PITH_OK(
@@ -417,7 +424,6 @@ void describe(const CompressOptions& options, CompressPlan& plan) {
                               : file_bytes(file.source);
   }
   bool only_pith = false;
-  bool rows = false;
   std::int64_t whole = 0;  // bytes of the largest tensor that must be in memory
   for (TensorPlan& tensor : plan.tensors) {
     const TensorInfo& source = plan.source->tensors()[tensor.source];
@@ -438,10 +444,11 @@ void describe(const CompressOptions& options, CompressPlan& plan) {
     }
     if (tensor.record.scheme && tensor.record.scheme->group == Group::kTensor) ++passes;
     shown.passes = std::max(shown.passes, passes);
-    rows = rows || !tensor.copied;
   }
   const std::int64_t buffers = std::min<std::int64_t>(
-      options.max_memory, PieceList::kThreadBytes * default_threads());
+      options.max_memory, PieceList::kThreadBytes *
+                              static_cast<std::int64_t>(tbb::global_control::active_value(
+                                  tbb::global_control::max_allowed_parallelism)));
   shown.memory_bytes = buffers + whole;
   switch (plan.target.format) {
     case Format::kGguf:

@@ -182,6 +182,95 @@ INSTANTIATE_TEST_SUITE_P(
       return name;
     });
 
+TEST(Compress, EveryStageStreamsAsInMemory) {
+  const testing::TempFolder folder;
+  const fs::path input = folder.path() / "in.safetensors";
+  write_model(input, {{"a.weight", {300, 256}}, {"b.weight", {64, 96}, DType::kBF16}});
+  const fs::path output = folder.path() / "out.safetensors";
+  for (const char* stages :
+       {"{prune: {n_m: 2:4}}, {quantize: int8-row}",
+        "{prune: {sparsity: 0.5, importance: random, seed: 3}}, {quantize: int8}",
+        "{prune: {sparsity: 0.5, granularity: row}}, {quantize: int4-row}",
+        "{prune: {sparsity: 0.5, granularity: column}}, {quantize: int8}",
+        "{prune: {sparsity: 0.5, granularity: block, block_cols: 16}}, {convert: f16}",
+        "{prune: {sparsity: 0.4, scope: row}}, {quantize: int8-block32}",
+        "{clip: 0.3}, {quantize: int8}", "{limit: 0.99}, {quantize: int8}",
+        "{clip: 0.2}, {prune: {sparsity: 0.6}}, {quantize: {bits: 8, percentile: 0.99}}",
+        "{prune: {sparsity: 0.6}}, {store: sparse}",
+        "{prune: {sparsity: 0.6}}, {quantize: int8}, {store: dense}"}) {
+    CompressOptions options = options_of("int8");
+    const Result<Recipe> recipe = Recipe::parse(
+        fmt::format("version: 1\nrules: [{{match: '*', stages: [{}]}}]\n", stages));
+    ASSERT_TRUE(recipe) << stages << recipe.error().message();
+    options.recipe = *recipe;
+    const Result<Plan> planned = plan(input, output, options);
+    ASSERT_TRUE(planned) << stages << planned.error().message();
+    const Result<Report> report = compress(input, output, options);
+    ASSERT_TRUE(report) << stages << report.error().message();
+    EXPECT_EQ(planned->output_bytes, static_cast<std::int64_t>(fs::file_size(output)));
+    const auto source = Checkpoint::open(input).value();
+    const auto dense = open_dense(output).value();
+    for (const TensorInfo& info : source->tensors()) {
+      EXPECT_TRUE(same_values(read_tensor(*dense, info.name),
+                              expected(options.recipe, *source, info.name)))
+          << stages << " " << info.name;
+    }
+  }
+}
+
+TEST(Compress, TensorsThatCompeteAreRefused) {
+  const testing::TempFolder folder;
+  const fs::path input = folder.path() / "in.safetensors";
+  write_model(input, {{"a.weight", {30, 32}}, {"b.weight", {64, 32}}});
+  CompressOptions options;
+  options.recipe =
+      Recipe::parse(
+          "version: 1\nrules: [{match: '*', stages: [{prune: {sparsity: 0.5, "
+          "scope: global}}]}]\n")
+          .value();
+  const Result<Plan> planned = plan(input, {}, options);
+  ASSERT_FALSE(planned);
+  EXPECT_EQ(planned.error().code(), StatusCode::kUnsupported);
+}
+
+TEST(Compress, ShardsStayOneToOne) {
+  const testing::TempFolder folder;
+  const fs::path input = folder.path() / "in";
+  CheckpointLayout layout;
+  layout.shards = {"model-00001-of-00002.safetensors",
+                   "model-00002-of-00002.safetensors"};
+  const Shape shape = Shape::make({8, 64}).value();
+  for (std::size_t i = 0; i < 3; ++i) {
+    TensorSpec spec = TensorSpec::plain(fmt::format("w{}.weight", i), DType::kF32, shape);
+    spec.file = i / 2;
+    layout.tensors.push_back(spec);
+  }
+  auto writer = CheckpointWriter::create(input, layout).value();
+  for (std::size_t i = 0; i < 3; ++i) {
+    const std::vector<float> values = random_values(512, static_cast<unsigned>(i));
+    ASSERT_TRUE(writer->write(i, 0, std::as_bytes(std::span(values))).ok());
+  }
+  ASSERT_TRUE(writer->commit().ok());
+  const fs::path output = folder.path() / "out";
+  const CompressOptions options = options_of("int8-row");
+  const Plan planned = plan(input, output, options).value();
+  const Result<Report> report = compress(input, output, options);
+  ASSERT_TRUE(report) << report.error().message();
+  std::int64_t bytes = 0;
+  for (const auto& file : fs::directory_iterator(output)) {
+    bytes += static_cast<std::int64_t>(file.file_size());
+  }
+  EXPECT_EQ(planned.output_bytes, bytes);
+  EXPECT_EQ(report->output.files, 2);
+  const auto source = Checkpoint::open(input).value();
+  const auto dense = open_dense(output);
+  ASSERT_TRUE(dense) << dense.error().message();
+  for (const TensorInfo& info : source->tensors()) {
+    EXPECT_TRUE(same_values(read_tensor(**dense, info.name),
+                            expected(options.recipe, *source, info.name)));
+  }
+}
+
 TEST(Compress, SparseOnlyWhereItIsSmaller) {
   const testing::TempFolder folder;
   const fs::path input = folder.path() / "in.safetensors";

@@ -73,6 +73,8 @@ class PruneStage : public Stage {
     return {};
   }
 
+  bool joint() const override { return options_.scope == PruneScope::kGlobal; }
+
   std::optional<std::int64_t> kept(const TensorHeader& tensor) const override {
     return kept_by_shape(options_, tensor.shape);
   }

@@ -4,32 +4,17 @@
 
 #include <algorithm>
 #include <bit>
-#include <cmath>
 #include <cstring>
 #include <numeric>
 
-#include "src/base/parallel.h"
 #include "src/base/text.h"
 #include "src/kernels/convert.h"
 #include "src/kernels/mask.h"
-#include "src/kernels/quantize.h"
+#include "src/pipeline/gather.h"
 #include "src/quantize/measure.h"
-#include "src/tensor/finite.h"
 
 namespace pith {
 namespace {
-
-constexpr std::int64_t kPassElements = std::int64_t{1} << 20;  // of a pass, at once
-
-std::span<float> as_floats(std::span<std::byte> bytes) {
-  return {reinterpret_cast<float*>(bytes.data()), bytes.size() / sizeof(float)};
-}
-
-Result<TensorView> view_of(DType dtype, std::int64_t count,
-                           std::span<const std::byte> bytes) {
-  PITH_TRY(Shape shape, Shape::make({count}));
-  return TensorView::make(dtype, std::move(shape), bytes);
-}
 
 Status gave_up() { return {StatusCode::kCancelled, "another piece failed"}; }
 
@@ -106,148 +91,6 @@ bool TensorRun::needs_passes() const {
          (tensor_.record.scheme && tensor_.record.scheme->group == Group::kTensor);
 }
 
-Status TensorRun::make_streams() {
-  for (const StagePtr& stage : tensor_.stages) {
-    Result<std::unique_ptr<StageStream>> stream = stage->stream({&tensor_.header, 1});
-    if (!stream && stream.error().code() == StatusCode::kUnsupported) {
-      streams_.clear();
-      return load_whole();
-    }
-    if (!stream) return stream.error();
-    streams_.push_back(*std::move(stream));
-  }
-  return {};
-}
-
-Status TensorRun::load_whole() {
-  const std::int64_t bytes = tensor_.header.shape.elements() * 4;
-  if (bytes > options_.max_memory) {
-    return {
-        StatusCode::kNoSpace,
-        fmt::format("tensor '{}' has {} bytes as f32 and a stage that needs it whole, "
-                    "but the memory limit is {}; raise --max-memory",
-                    printable(tensor_.header.name), bytes, options_.max_memory)};
-  }
-  if (tensor_.sparse()) {
-    return Status::unsupported(
-        fmt::format("tensor '{}': a stage that needs whole tensors cannot be stored "
-                    "sparse; choose 'store: dense'",
-                    printable(tensor_.header.name)));
-  }
-  whole_ = Buffer(bytes);
-  const std::span<float> values = as_floats(whole_.bytes());
-  PITH_OK(
-      plan_.source->read_rows(tensor_.source, 0, tensor_.header.shape.rows(), values));
-  PITH_OK(clean(values, 0));
-  for (std::size_t i = 0; i < tensor_.stages.size(); ++i) {
-    PITH_OK(tensor_.stages[i]->apply(tensor_.header, values));
-    nonzero_[i] =
-        kernels::count_nonzero(values.data(), static_cast<std::int64_t>(values.size()));
-  }
-  return {};
-}
-
-// All values once, in the order of the tensor and after the first `streams` stages.
-Status TensorRun::run_passes(
-    std::size_t streams, const std::function<Status(std::int64_t)>& progress,
-    const std::function<Status(std::span<float>, std::int64_t)>& take) {
-  const std::int64_t elements = tensor_.header.shape.elements();
-  if (whole_.size() > 0) return take(as_floats(whole_.bytes()), 0);
-  for (std::size_t i = 0; i < streams; ++i) PITH_OK(streams_[i]->rewind());
-  const std::int64_t unit = alignment();
-  const std::int64_t limit = std::max<std::int64_t>(
-      PieceList::kElements, std::min(kPassElements, options_.max_memory / 16));
-  const std::int64_t step = std::max<std::int64_t>(1, limit / unit) * unit;
-  Buffer buffer(std::min(step, elements) * 4);
-  const bool forward = plan_.source->format() == Format::kNpz ||
-                       plan_.source->format() == Format::kPytorch;
-  for (std::int64_t begin = 0; begin < elements; begin += step) {
-    const std::int64_t count = std::min(step, elements - begin);
-    const std::span<float> values =
-        as_floats(buffer.bytes()).first(static_cast<std::size_t>(count));
-    const std::int64_t piece =
-        forward ? count : std::max<std::int64_t>(1, PieceList::kElements / unit) * unit;
-    std::vector<Status> found(static_cast<std::size_t>(piece_count(count, piece)));
-    parallel_pieces(
-        count, piece, [&](std::int64_t i, std::int64_t first, std::int64_t end) {
-          PieceReader reader(*plan_.source);
-          const std::span<float> some = values.subspan(
-              static_cast<std::size_t>(first), static_cast<std::size_t>(end - first));
-          Status& status = found[static_cast<std::size_t>(i)];
-          if (info_.encoding.dtype == DType::kF32) {
-            status = plan_.source->read_bytes(tensor_.source, (begin + first) * 4,
-                                              std::as_writable_bytes(some));
-          } else {
-            const auto read =
-                reader.values({tensor_.source, begin + first, end - first, 0});
-            status = read.status();
-            if (read) std::copy(read->begin(), read->end(), some.begin());
-          }
-        });
-    for (Status& status : found) PITH_OK(std::move(status));
-    if (options_.non_finite == NonFiniteChoice::kZero || !streams_.empty()) {
-      PITH_OK(clean(values, begin));
-    }
-    for (std::size_t i = 0; i < streams; ++i) PITH_OK(streams_[i]->apply(values));
-    PITH_OK(take(values, begin));
-    PITH_OK(progress(count * std::max<std::int64_t>(1, info_.bytes) / elements));
-  }
-  return {};
-}
-
-Status TensorRun::prepare(const std::function<Status(std::int64_t)>& progress) {
-  if (tensor_.copied) return {};
-  const NonFinite policy = options_.non_finite == NonFiniteChoice::kError
-                               ? NonFinite::kError
-                               : NonFinite::kCount;
-  if (tensor_.header.shape.elements() > 0) PITH_OK(make_streams());
-  for (std::size_t i = 0; i < streams_.size(); ++i) {
-    while (streams_[i]->needs_pass()) {
-      PITH_OK(run_passes(i, progress, [&](std::span<float> values, std::int64_t) {
-        return streams_[i]->feed(values);
-      }));
-      PITH_OK(streams_[i]->end_pass());
-    }
-  }
-  if (tensor_.record.scheme) {
-    PITH_TRY(Quantizer quantizer,
-             Quantizer::make(*tensor_.record.scheme, tensor_.header.shape,
-                             printable(tensor_.header.name), policy));
-    quantizer_.emplace(std::move(quantizer));
-    while (quantizer_->needs_scan()) {
-      PITH_OK(run_passes(streams_.size(), progress,
-                         [&](std::span<float> values, std::int64_t first) -> Status {
-                           PITH_TRY(const TensorView view,
-                                    view_of(DType::kF32,
-                                            static_cast<std::int64_t>(values.size()),
-                                            std::as_bytes(values)));
-                           return quantizer_->scan(view, first);
-                         }));
-      PITH_OK(quantizer_->end_scan());
-    }
-  }
-  for (const auto& stream : streams_) PITH_OK(stream->rewind());
-  return {};
-}
-
-// What the choice about NaN and infinity asks for.
-Status TensorRun::clean(std::span<float> values, std::int64_t first) const {
-  if (options_.non_finite == NonFiniteChoice::kKeep) return {};
-  const std::int64_t bad = first_nonfinite(values);
-  if (bad < 0) return {};
-  if (options_.non_finite == NonFiniteChoice::kError) {
-    return Status::not_finite(fmt::format(
-        "tensor '{}': element {} is {}, expected a finite number; --non-finite keep or "
-        "zero goes on",
-        printable(tensor_.header.name), first + bad,
-        values[static_cast<std::size_t>(bad)]));
-  }
-  for (float& value : values) {
-    if (!std::isfinite(value)) value = 0;
-  }
-  return {};
-}
-
 Status TensorRun::encode(CompressWorker& worker, const Piece& piece) {
   if (tensor_.copied) return copy(worker, piece);
   PieceWork work;
@@ -279,7 +122,7 @@ Result<TensorView> TensorRun::read(CompressWorker& worker, const Piece& piece,
   if (halves && tensor_.record.scheme && tensor_.stages.empty() &&
       options_.non_finite != NonFiniteChoice::kZero) {
     PITH_TRY(const std::span<const std::byte> bytes, worker.reader.bytes(piece));
-    return view_of(*dtype, piece.count, bytes);
+    return part_view(*dtype, piece.count, bytes);
   }
   // f64 to 16 bits is to be rounded once.
   const bool narrow = tensor_.record.dtype && *tensor_.record.dtype != DType::kF32;
@@ -289,7 +132,7 @@ Result<TensorView> TensorRun::read(CompressWorker& worker, const Piece& piece,
     // The reader's own memory, which nobody else sees.
     PITH_OK(clean({const_cast<float*>(values.data()), values.size()}, piece.begin));
   }
-  return view_of(DType::kF32, piece.count, std::as_bytes(values));
+  return part_view(DType::kF32, piece.count, std::as_bytes(values));
 }
 
 Status TensorRun::change(CompressWorker& worker, const Piece& piece, PieceWork& work) {
@@ -385,7 +228,7 @@ Status TensorRun::store_codes(CompressWorker& worker, const Piece& piece,
       use_buffer(worker.zero_points, scheme.symmetric ? 0 : groups);
   TensorView view = work.source;
   if (!work.after.empty()) {
-    PITH_TRY(view, view_of(DType::kF32, piece.count, std::as_bytes(work.after)));
+    PITH_TRY(view, part_view(DType::kF32, piece.count, std::as_bytes(work.after)));
   }
   const bool changed = !work.after.empty();
   ErrorFigures coding;  // of what stages left
@@ -440,35 +283,22 @@ void TensorRun::pack_words(CompressWorker& worker, const Piece& piece,
 // which half of a byte they begin in.
 void TensorRun::gather(CompressWorker& worker, const Piece& piece,
                        PieceWork& work) const {
+  const std::optional<Scheme>& scheme = tensor_.record.scheme;
+  const bool halves = scheme && scheme->bits == 4;
+  const std::int64_t size = scheme ? 1 : bits_of(*tensor_.record.dtype) / 8;
   const std::int64_t cols = tensor_.header.shape.cols();
-  const std::int64_t row_bytes = (cols + 7) / 8;
-  const bool codes4 = tensor_.record.scheme && tensor_.record.scheme->bits == 4;
-  const bool flat =
-      tensor_.record.scheme && tensor_.record.scheme->group == Group::kFlatBlock;
-  const std::int64_t size =
-      tensor_.record.scheme ? 1 : bits_of(*tensor_.record.dtype) / 8;
   // Room for one more: a store comes before it is known whether it is kept.
   const std::span<std::byte> out = use_buffer(worker.out, (work.kept + 1) * size);
-  std::byte* next = out.data();
-  for (std::int64_t row = 0; row < piece.count / cols; ++row) {
-    const auto* mask =
-        reinterpret_cast<const std::uint8_t*>(work.mask.data()) + row * row_bytes;
-    const std::int64_t first = row * cols;
-    const std::int64_t half = flat ? first : row * ((cols + 1) / 2) * 2;
-    for (std::int64_t c = 0; c < cols; ++c) {
-      const std::uint8_t kept = (mask[c / 8] >> (c % 8)) & 1U;
-      if (codes4) {
-        const std::int64_t at = half + c;
-        const auto byte =
-            static_cast<std::uint8_t>(work.out[static_cast<std::size_t>(at / 2)]);
-        *next = static_cast<std::byte>(at % 2 == 0 ? byte & 15 : byte >> 4);
-        next += kept;
-      } else {
-        std::memcpy(next, work.out.data() + (first + c) * size,
-                    static_cast<std::size_t>(size));
-        next += kept * size;
-      }
-    }
+  const KeptRows kept{reinterpret_cast<const std::uint8_t*>(work.mask.data()),
+                      piece.count / cols, cols};
+  if (halves) {
+    gather_halves(kept, work.out, scheme->group == Group::kFlatBlock, out.data());
+  } else if (size == 1) {
+    gather_rows<std::uint8_t>(kept, work.out, out.data());
+  } else if (size == 2) {
+    gather_rows<std::uint16_t>(kept, work.out, out.data());
+  } else {
+    gather_rows<std::uint32_t>(kept, work.out, out.data());
   }
   work.out = out.first(static_cast<std::size_t>(work.kept * size));
 }
@@ -585,7 +415,7 @@ Status TensorRun::finish() {
       std::byte zero[1] = {};
       const auto size =
           static_cast<std::size_t>(bits_of(tensor_.record.scheme->scale_type) / 8);
-      PITH_TRY(const TensorView none, view_of(DType::kF32, 0, {}));
+      PITH_TRY(const TensorView none, part_view(DType::kF32, 0, {}));
       PITH_OK(quantizer_->encode(
           none, 0,
           {{},

@@ -43,6 +43,12 @@ struct CompressWorker {
   Buffer out;  ///< codes in another layout
 };
 
+/// Bytes of a buffer as f32.
+[[nodiscard]] std::span<float> as_floats(std::span<std::byte> bytes);
+/// `count` values of a part of a tensor.
+Result<TensorView> part_view(DType dtype, std::int64_t count,
+                             std::span<const std::byte> bytes);
+
 class TensorRun {
  public:
   TensorRun(const CompressPlan& plan, const TensorPlan& tensor, CheckpointWriter& writer,
@@ -52,8 +58,8 @@ class TensorRun {
   /// Pieces begin at multiples of it.
   [[nodiscard]] std::int64_t alignment() const;
   /// Makes streams and the quantizer, and runs their passes with all threads. `progress` is
-  /// told of bytes read.
-  Status prepare(const std::function<Status(std::int64_t)>& progress);
+  /// told of bytes read. `scratch` is used again by the next tensor: fresh memory is slow.
+  Status prepare(const std::function<Status(std::int64_t)>& progress, Buffer& scratch);
   /// True if prepare() reads the tensor.
   [[nodiscard]] bool needs_passes() const;
 
@@ -78,9 +84,9 @@ class TensorRun {
 
   Status make_streams();
   Status load_whole();
-  Status run_passes(std::size_t streams,
-                    const std::function<Status(std::int64_t)>& progress,
-                    const std::function<Status(std::span<float>, std::int64_t)>& take);
+  using Take = std::function<Status(std::span<float>, std::int64_t)>;
+  Status run_pass(std::size_t streams, Buffer& scratch,
+                  const std::function<Status(std::int64_t)>& progress, const Take& take);
   Status copy(CompressWorker& worker, const Piece& piece);
   Result<TensorView> read(CompressWorker& worker, const Piece& piece,
                           std::span<const float>& values);

@@ -77,6 +77,10 @@ struct WriteOptions {
   /// nor a folder that holds one.
   std::vector<std::filesystem::path> inputs = {};
   const CancelToken* cancel = nullptr;  ///< asked by commit() until the output appears
+  /// If not empty, the temporary has this name, so that a later run finds it if this one is
+  /// killed; with `continue_part` what is there stays (mark_written).
+  std::string part_name = {};
+  bool continue_part = false;
 };
 
 /// Bytes of all files that `layout` will give, headers and padding included; without
@@ -106,6 +110,13 @@ class CheckpointWriter {
   /// or kIo if the disk refuses them.
   virtual Status write(std::size_t tensor, std::int64_t offset,
                        std::span<const std::byte> bytes) = 0;
+
+  /// Bytes of a tensor that the temporary output has, written or not.
+  virtual Status read_back(std::size_t tensor, std::int64_t offset,
+                           std::span<std::byte> out) = 0;
+  /// Says that all bytes of a tensor are there from the run before. kUnsupported for formats
+  /// with checksums of their own (npz).
+  virtual Status mark_written(std::size_t tensor) = 0;
 
   /// Puts a value that is known only now in the place of one of the layout's metadata,
   /// which must have been at least as long (as JSON text); it is filled up with spaces.

@@ -58,10 +58,12 @@ struct CompressOptions {
   bool allow_requantize = false;  ///< tensors that are quantized already may be decoded
   bool overwrite = false;         ///< an output that exists may be replaced
   bool sync = true;               ///< return when the data is on the disk
-  /// Go on with a run that was killed; see resume.h for what must agree.
-  bool resume = false;
-  /// Keep a journal, so that the run can be resumed if it is killed.
+  /// Keep a journal beside the output, so that the run can be continued if it is killed.
   bool journal = false;
+  /// Continue a run with a journal that was killed, if there is one: kInvalidArgument unless
+  /// version, recipe, options and input are the same. Tensors of that run have no pictures
+  /// in the report.
+  bool resume = false;
   bool samples = true;  ///< histograms and sparsity pictures for the report
   /// Bytes of buffers, at least 1 MiB. A few MiB are used unless a stage needs whole tensors.
   std::int64_t max_memory = std::int64_t{1} << 30;

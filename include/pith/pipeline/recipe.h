@@ -98,8 +98,8 @@ struct RecipeFlags {
   std::string prune_metric = {};  ///< l1, l2, taylor_proxy, random
   std::string nm = {};            ///< "2:4"
   std::string quantize = {};      ///< a name of scheme_names(), or fp16, bf16
-  std::vector<std::string>
-      ignore = {};  ///< patterns; a bare one is a regular expression, found anywhere
+  std::vector<std::string> ignore =
+      {};  ///< patterns; a bare one is a regular expression, found anywhere
   bool skip_embeddings = false;
   std::uint64_t seed = 0;
 };

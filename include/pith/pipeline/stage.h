@@ -118,6 +118,9 @@ class Stage {
   [[nodiscard]] virtual std::optional<std::int64_t> kept(
       const TensorHeader& tensor) const;
 
+  /// True if tensors compete with each other, so that all of them are needed at once.
+  [[nodiscard]] virtual bool joint() const { return false; }
+
   /// True for a stage that ends a chain: it tells how values are stored.
   [[nodiscard]] virtual bool stores() const { return false; }
 

@@ -1,0 +1,177 @@
+// What TensorRun does before it encodes: passes over all values of a tensor.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "src/base/parallel.h"
+#include "src/base/text.h"
+#include "src/kernels/mask.h"
+#include "src/kernels/quantize.h"
+#include "src/pipeline/tensor_run.h"
+#include "src/tensor/finite.h"
+
+namespace pith {
+namespace {
+
+constexpr std::int64_t kPassElements = std::int64_t{1} << 20;  // at once
+
+}  // namespace
+
+std::span<float> as_floats(std::span<std::byte> bytes) {
+  return {reinterpret_cast<float*>(bytes.data()), bytes.size() / sizeof(float)};
+}
+
+Result<TensorView> part_view(DType dtype, std::int64_t count,
+                             std::span<const std::byte> bytes) {
+  PITH_TRY(Shape shape, Shape::make({count}));
+  return TensorView::make(dtype, std::move(shape), bytes);
+}
+
+Status TensorRun::make_streams() {
+  for (const StagePtr& stage : tensor_.stages) {
+    Result<std::unique_ptr<StageStream>> stream = stage->stream({&tensor_.header, 1});
+    if (!stream && stream.error().code() == StatusCode::kUnsupported) {
+      streams_.clear();
+      return load_whole();
+    }
+    if (!stream) return stream.error();
+    streams_.push_back(*std::move(stream));
+  }
+  return {};
+}
+
+Status TensorRun::load_whole() {
+  const std::int64_t bytes = tensor_.header.shape.elements() * 4;
+  if (bytes > options_.max_memory) {
+    return {
+        StatusCode::kNoSpace,
+        fmt::format("tensor '{}' has {} bytes as f32 and a stage that needs it whole, "
+                    "but the memory limit is {}; raise --max-memory",
+                    printable(tensor_.header.name), bytes, options_.max_memory)};
+  }
+  if (tensor_.sparse()) {
+    return Status::unsupported(
+        fmt::format("tensor '{}': a stage that needs whole tensors cannot be stored "
+                    "sparse; choose 'store: dense'",
+                    printable(tensor_.header.name)));
+  }
+  whole_ = Buffer(bytes);
+  const std::span<float> values = as_floats(whole_.bytes());
+  PITH_OK(
+      plan_.source->read_rows(tensor_.source, 0, tensor_.header.shape.rows(), values));
+  PITH_OK(clean(values, 0));
+  for (std::size_t i = 0; i < tensor_.stages.size(); ++i) {
+    PITH_OK(tensor_.stages[i]->apply(tensor_.header, values));
+    nonzero_[i] =
+        kernels::count_nonzero(values.data(), static_cast<std::int64_t>(values.size()));
+  }
+  return {};
+}
+
+// All values once, in the order of the tensor and after the first `streams` stages.
+Status TensorRun::run_pass(std::size_t streams, Buffer& scratch,
+                           const std::function<Status(std::int64_t)>& progress,
+                           const Take& take) {
+  const std::int64_t elements = tensor_.header.shape.elements();
+  if (whole_.size() > 0) return take(as_floats(whole_.bytes()), 0);
+  for (std::size_t i = 0; i < streams; ++i) PITH_OK(streams_[i]->rewind());
+  const std::int64_t unit = alignment();
+  const std::int64_t limit = std::max<std::int64_t>(
+      PieceList::kElements, std::min(kPassElements, options_.max_memory / 16));
+  const std::int64_t step = std::max<std::int64_t>(1, limit / unit) * unit;
+  const std::span<float> buffer =
+      as_floats(use_buffer(scratch, std::min(step, elements) * 4));
+  // A quantizer refuses them by itself.
+  const bool checks = options_.non_finite == NonFiniteChoice::kZero || !streams_.empty();
+  const bool forward = plan_.source->format() == Format::kNpz ||
+                       plan_.source->format() == Format::kPytorch;
+  for (std::int64_t begin = 0; begin < elements; begin += step) {
+    const std::int64_t count = std::min(step, elements - begin);
+    const std::span<float> values = buffer.first(static_cast<std::size_t>(count));
+    const std::int64_t piece =
+        forward ? count : std::max<std::int64_t>(1, PieceList::kElements / unit) * unit;
+    std::vector<Status> found(static_cast<std::size_t>(piece_count(count, piece)));
+    parallel_pieces(
+        count, piece, [&](std::int64_t i, std::int64_t first, std::int64_t end) {
+          PieceReader reader(*plan_.source);
+          const std::span<float> some = values.subspan(
+              static_cast<std::size_t>(first), static_cast<std::size_t>(end - first));
+          Status& status = found[static_cast<std::size_t>(i)];
+          if (info_.encoding.dtype == DType::kF32) {
+            status = plan_.source->read_bytes(tensor_.source, (begin + first) * 4,
+                                              std::as_writable_bytes(some));
+          } else {
+            const auto read =
+                reader.values({tensor_.source, begin + first, end - first, 0});
+            status = read.status();
+            if (read) std::copy(read->begin(), read->end(), some.begin());
+          }
+          if (status.ok() && checks) status = clean(some, begin + first);
+        });
+    for (Status& status : found) PITH_OK(std::move(status));
+    for (std::size_t i = 0; i < streams; ++i) PITH_OK(streams_[i]->apply(values));
+    PITH_OK(take(values, begin));
+    PITH_OK(progress(count * std::max<std::int64_t>(1, info_.bytes) / elements));
+  }
+  return {};
+}
+
+Status TensorRun::prepare(const std::function<Status(std::int64_t)>& progress,
+                          Buffer& scratch) {
+  if (tensor_.copied) return {};
+  const NonFinite policy = options_.non_finite == NonFiniteChoice::kError
+                               ? NonFinite::kError
+                               : NonFinite::kCount;
+  if (tensor_.header.shape.elements() > 0) PITH_OK(make_streams());
+  for (std::size_t i = 0; i < streams_.size(); ++i) {
+    while (streams_[i]->needs_pass()) {
+      PITH_OK(run_pass(i, scratch, progress, [&](std::span<float> values, std::int64_t) {
+        return streams_[i]->feed(values);
+      }));
+      PITH_OK(streams_[i]->end_pass());
+    }
+  }
+  if (tensor_.record.scheme) {
+    PITH_TRY(Quantizer quantizer,
+             Quantizer::make(*tensor_.record.scheme, tensor_.header.shape,
+                             printable(tensor_.header.name), policy));
+    quantizer_.emplace(std::move(quantizer));
+    while (quantizer_->needs_scan()) {
+      PITH_OK(run_pass(streams_.size(), scratch, progress,
+                       [&](std::span<float> values, std::int64_t first) -> Status {
+                         PITH_TRY(const TensorView view,
+                                  part_view(DType::kF32,
+                                            static_cast<std::int64_t>(values.size()),
+                                            std::as_bytes(values)));
+                         return quantizer_->scan(view, first);
+                       }));
+      PITH_OK(quantizer_->end_scan());
+    }
+  }
+  for (const auto& stream : streams_) PITH_OK(stream->rewind());
+  return {};
+}
+
+// What the choice about NaN and infinity asks for.
+Status TensorRun::clean(std::span<float> values, std::int64_t first) const {
+  if (options_.non_finite == NonFiniteChoice::kKeep) return {};
+  std::uint32_t largest = 0;
+  const auto count = static_cast<std::int64_t>(values.size());
+  kernels::absmax_groups({values.data(), 1, count, count}, &largest);
+  if (largest < kernels::kInfinityBits) return {};
+  const std::int64_t bad = first_nonfinite(values);
+  if (options_.non_finite == NonFiniteChoice::kError) {
+    return Status::not_finite(fmt::format(
+        "tensor '{}': element {} is {}, expected a finite number; --non-finite keep or "
+        "zero goes on",
+        printable(tensor_.header.name), first + bad,
+        values[static_cast<std::size_t>(bad)]));
+  }
+  for (float& value : values) {
+    if (!std::isfinite(value)) value = 0;
+  }
+  return {};
+}
+
+}  // namespace pith
