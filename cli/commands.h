@@ -12,6 +12,7 @@ namespace pith::cli {
 /// by the caller.
 using Run = std::function<Status()>;
 
+Run add_bench(CLI::App& command);
 Run add_calibrate(CLI::App& command);
 Run add_compress(CLI::App& command);
 Run add_convert(CLI::App& command);

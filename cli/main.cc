@@ -36,6 +36,7 @@ constexpr Command kCommands[] = {
      add_calibrate},
     {"demo", "Compress a small network in several ways, and ask it what it still knows",
      add_demo},
+    {"bench", "Measure quantization and layers on this machine", add_bench},
 };
 
 // What to do about it, where the library cannot know the flag.

@@ -14,3 +14,12 @@ build/bench/bench/bench_kernels --markdown="$table" "$@"
 # What stands between the two marks is replaced.
 sed -i -e '/<!-- begin: bench_kernels -->/,/<!-- end: bench_kernels -->/{//!d}' \
     -e "/<!-- begin: bench_kernels -->/r $table" docs/benchmarks.md
+
+# Layers against OpenBLAS and oneDNN, if they are there: apt-get install libopenblas-dev libdnnl-dev
+cmake --build --preset bench --target bench_matmul
+build/bench/bench/bench_matmul --outputs=4096 --markdown="$table"
+build/bench/bench/bench_matmul --outputs=11008 --markdown="$table.2"
+cat "$table.2" >>"$table"
+rm -f "$table.2"
+sed -i -e '/<!-- begin: bench_matmul -->/,/<!-- end: bench_matmul -->/{//!d}' \
+    -e "/<!-- begin: bench_matmul -->/r $table" docs/benchmarks.md

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "src/kernels/matmul.h"
+#include "src/kernels/read_memory.h"
 #include "src/kernels/target.h"
 
 namespace pith::kernels {
@@ -235,6 +236,21 @@ TEST_F(Product, FloatWeightsHaveOneOrder) {
           ASSERT_EQ(y, expected) << target << ' ' << cols << ' ' << rows;
         }
       }
+    }
+  }
+}
+
+// Every byte is read, or the limit would be none.
+TEST_F(Product, ReadMemoryReadsAllOfIt) {
+  std::vector<std::byte> memory(static_cast<std::size_t>(2 * kReadPiece + 64));
+  std::mt19937 random(3);
+  for (std::byte& byte : memory) byte = static_cast<std::byte>(random());
+  for (const std::string& target : available_targets()) {
+    ASSERT_TRUE(set_target(target).ok());
+    for (const std::int64_t pieces : {0, 1, 2}) {
+      EXPECT_EQ(read_memory(memory.data(), pieces),
+                reference_read_memory(memory.data(), pieces))
+          << target;
     }
   }
 }
