@@ -60,7 +60,8 @@ const char* numpy_name(DType dtype) {
     case DType::kC64:
       return "complex64";
     default:
-      raise(Status::unsupported("numpy has no type for " + std::string(to_string(dtype))));
+      raise(
+          Status::unsupported("numpy has no type for " + std::string(to_string(dtype))));
   }
 }
 
@@ -68,7 +69,8 @@ PyObject* numpy_dtype(DType dtype) {
   static PyObject* types[kDTypeCount] = {};
   PyObject*& type = types[static_cast<std::size_t>(dtype)];
   if (type == nullptr) {
-    const nb::object made = nb::module_::import_("numpy").attr("dtype")(numpy_name(dtype));
+    const nb::object made =
+        nb::module_::import_("numpy").attr("dtype")(numpy_name(dtype));
     type = nb::object(made).release().ptr();
   }
   return type;
@@ -106,14 +108,20 @@ std::optional<DType> dtype_of_format(const char* format, Py_ssize_t item) {
     case 'i':
     case 'l':
     case 'q':
-      return item == 1 ? DType::kI8 : item == 2 ? DType::kI16 : item == 4 ? DType::kI32 : DType::kI64;
+      return item == 1   ? DType::kI8
+             : item == 2 ? DType::kI16
+             : item == 4 ? DType::kI32
+                         : DType::kI64;
     case 'B':
     case 'c':
     case 'H':
     case 'I':
     case 'L':
     case 'Q':
-      return item == 1 ? DType::kU8 : item == 2 ? DType::kU16 : item == 4 ? DType::kU32 : DType::kU64;
+      return item == 1   ? DType::kU8
+             : item == 2 ? DType::kU16
+             : item == 4 ? DType::kU32
+                         : DType::kU64;
     default:
       return {};
   }
@@ -124,10 +132,17 @@ Shape shape_of(const Py_buffer& view) {
   return value(Shape::make(extents));
 }
 
+std::string text_of(nb::handle object) {
+  const nb::object text = nb::steal(PyObject_Str(object.ptr()));
+  if (!text.is_valid()) throw nb::python_error();
+  return nb::cast<std::string>(text);
+}
+
 // The name of an array's type where numpy cannot hand out its memory: "bfloat16", ...
 std::string foreign_dtype(nb::handle object) {
   if (!nb::hasattr(object, "dtype")) return {};
-  return nb::cast<std::string>(nb::str(object.attr("dtype")));
+  const nb::object dtype = object.attr("dtype");
+  return text_of(dtype);
 }
 
 std::optional<DType> dtype_of_name(std::string_view name) {
@@ -188,15 +203,15 @@ Input::Input(nb::handle object, const char* argument, std::string_view as)
       meaning = dtype;
     } else {
       // numpy makes vectors of scalars here.
-      const bool scalar = nb::hasattr(object, "ndim") && nb::cast<int>(object.attr("ndim")) == 0;
+      const nb::object rank = nb::getattr(object, "ndim", nb::none());
+      const bool scalar = !rank.is_none() && nb::cast<int>(rank) == 0;
       array = nb::handle(ascontiguousarray())(array);
       if (scalar) array = array.attr("reshape")(nb::make_tuple());
     }
     if (!acquire(array)) {
       raise(Status::invalid_argument(
           std::string(argument) + ": an array of numbers was expected, not " +
-          (foreign.empty() ? nb::cast<std::string>(nb::str(object.type().attr("__name__")))
-                           : "one of " + foreign)));
+          (foreign.empty() ? text_of(object.type()) : "one of " + foreign)));
     }
   }
   if (meaning) {
@@ -224,9 +239,9 @@ TensorView Input::tensor(std::string_view name) const {
 
 void Input::expect(DType dtype) const {
   if (dtype_ == dtype) return;
-  raise(Status::invalid_argument(std::string(argument_) + ": " +
-                                 std::string(to_string(dtype)) + " numbers were expected, not " +
-                                 std::string(to_string(dtype_))));
+  raise(Status::invalid_argument(
+      std::string(argument_) + ": " + std::string(to_string(dtype)) +
+      " numbers were expected, not " + std::string(to_string(dtype_))));
 }
 
 Floats::Floats(nb::handle object, const char* argument, std::string_view as)
@@ -236,21 +251,24 @@ Floats::Floats(nb::handle object, const char* argument, std::string_view as)
     return;
   }
   converted_ = Buffer(value(bytes_of(DType::kF32, shape())));
-  unlocked([&] { return convert(input_.tensor(argument), DType::kF32, converted_.bytes()); });
+  unlocked(
+      [&] { return convert(input_.tensor(argument), DType::kF32, converted_.bytes()); });
   values_ = std::as_const(converted_).as<float>();
 }
 
-InOut::InOut(nb::handle object, const char* argument, bool in_place, std::string_view as) {
+InOut::InOut(nb::handle object, const char* argument, bool in_place,
+             std::string_view as) {
   if (in_place) {
     array_ = nb::borrow(object);
-    const bool got = PyObject_GetBuffer(object.ptr(), &view_,
-                                        PyBUF_C_CONTIGUOUS | PyBUF_FORMAT | PyBUF_WRITABLE) == 0;
+    const bool got =
+        PyObject_GetBuffer(object.ptr(), &view_,
+                           PyBUF_C_CONTIGUOUS | PyBUF_FORMAT | PyBUF_WRITABLE) == 0;
     if (!got || dtype_of_format(view_.format, view_.itemsize) != DType::kF32) {
       PyErr_Clear();
       if (got) PyBuffer_Release(&view_);
-      raise(Status::invalid_argument(
-          std::string(argument) +
-          ": in_place needs a contiguous, writable array of float32; without in_place a copy is changed"));
+      raise(Status::invalid_argument(std::string(argument) +
+                                     ": in_place needs a contiguous, writable array of "
+                                     "float32; without in_place a copy is changed"));
     }
     shape_ = shape_of(view_);
     return;
@@ -259,7 +277,8 @@ InOut::InOut(nb::handle object, const char* argument, bool in_place, std::string
   shape_ = source.shape();
   const Output<float> copy(shape_);
   array_ = copy.array();
-  if (PyObject_GetBuffer(array_.ptr(), &view_, PyBUF_C_CONTIGUOUS | PyBUF_WRITABLE) != 0) {
+  if (PyObject_GetBuffer(array_.ptr(), &view_, PyBUF_C_CONTIGUOUS | PyBUF_WRITABLE) !=
+      0) {
     throw nb::python_error();
   }
   const nb::gil_scoped_release release;
@@ -279,7 +298,8 @@ NewArray::NewArray(DType dtype, const Shape& shape) : dtype_(dtype) {
   PyObject* const args[] = {extents.ptr(), numpy_dtype(dtype)};
   array_ = nb::steal(PyObject_Vectorcall(empty, args, 2, nullptr));
   if (!array_.is_valid() ||
-      PyObject_GetBuffer(array_.ptr(), &view_, PyBUF_C_CONTIGUOUS | PyBUF_WRITABLE) != 0) {
+      PyObject_GetBuffer(array_.ptr(), &view_, PyBUF_C_CONTIGUOUS | PyBUF_WRITABLE) !=
+          0) {
     throw nb::python_error();
   }
 }
@@ -297,8 +317,8 @@ nb::object view_of(DType dtype, const Shape& shape, std::span<const std::byte> b
   const nb::dlpack::dtype type{static_cast<std::uint8_t>(code),
                                static_cast<std::uint8_t>(bits_of(dtype)), 1};
   const std::vector<std::size_t> extents(shape.extents().begin(), shape.extents().end());
-  nb::ndarray<nb::numpy, nb::ro> array(bytes.data(), extents.size(), extents.data(), owner,
-                                       nullptr, type);
+  nb::ndarray<nb::numpy, nb::ro> array(bytes.data(), extents.size(), extents.data(),
+                                       owner, nullptr, type);
   return dressed(nb::cast(array), dtype);
 }
 

@@ -17,6 +17,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -63,7 +64,10 @@ auto unlocked(Work&& work) {
 template <typename T>
 struct Guarded {
   template <typename... Args>
+  requires std::is_constructible_v<T, Args...>
   explicit Guarded(Args&&... args) : object(std::forward<Args>(args)...) {}
+  Guarded(const Guarded&) = delete;
+  Guarded& operator=(const Guarded&) = delete;
 
   /// Runs `work` on the object, without the interpreter's lock.
   template <typename Work>
@@ -96,7 +100,8 @@ class Input {
   template <typename T>
   [[nodiscard]] std::span<const T> span(DType dtype) const {
     expect(dtype);
-    return {static_cast<const T*>(view_.buf), static_cast<std::size_t>(shape_.elements())};
+    return {static_cast<const T*>(view_.buf),
+            static_cast<std::size_t>(shape_.elements())};
   }
 
  private:

@@ -46,27 +46,29 @@ Shape outer(const Shape& shape) {
   return value(Shape::make(shape.extents().first(shape.rank() - 1)));
 }
 
-nb::tuple quantize_rows(nb::handle x, int bits, const std::string& rule, double percentile,
-                        float given_scale) {
+nb::tuple quantize_rows(nb::handle x, int bits, const std::string& rule,
+                        double percentile, float given_scale) {
   const DynamicOptions options = options_of(bits, rule, percentile, given_scale);
   const Floats values(x, "x");
   const Output<std::int8_t> codes(values.shape());
   const Output<float> scales(outer(values.shape()));
   unlocked([&] {
-    return dynamic_quantize_rows(values.span(), values.shape().rows(), values.shape().cols(),
-                                 options, codes.span(), scales.span());
+    return dynamic_quantize_rows(values.span(), values.shape().rows(),
+                                 values.shape().cols(), options, codes.span(),
+                                 scales.span());
   });
   return nb::make_tuple(codes.array(), scales.array());
 }
 
-nb::object convert_array(nb::handle x, nb::handle dtype, const std::string& overflow, bool counts,
-                         const std::string& from) {
+nb::object convert_array(nb::handle x, nb::handle dtype, const std::string& overflow,
+                         bool counts, const std::string& from) {
   const DType to = to_dtype(dtype);
   const Overflow beyond = from_word(kOverflows, "overflow", overflow);
   const Input input(x, "x", from);
   const NewArray out(to, input.shape());
   const TensorView view = input.tensor("x");
-  const ConvertCounts met = unlocked([&] { return convert(view, to, out.bytes(), beyond); });
+  const ConvertCounts met =
+      unlocked([&] { return convert(view, to, out.bytes(), beyond); });
   if (!counts) return out.array();
   return nb::make_tuple(out.array(), nb::cast(met));
 }
@@ -76,28 +78,34 @@ SmoothOptions smooth_options(float alpha, float epsilon) {
 }
 
 void add_smooth(nb::module_& m) {
-  m.def("smooth_factors",
-        [](nb::handle activation_absmax, nb::handle weight_absmax, float alpha, float epsilon) {
-          const Floats a(activation_absmax, "activation_absmax");
-          const Floats w(weight_absmax, "weight_absmax");
-          const auto factors = unlocked(
-              [&] { return smooth_factors(a.span(), w.span(), smooth_options(alpha, epsilon)); });
-          return array_of<float>(factors);
-        },
-        arg("activation_absmax"), arg("weight_absmax"), arg("alpha") = 0.5f,
-        arg("epsilon") = 1e-5f,
-        "SmoothQuant's factor of every input feature from the largest magnitudes of its column.\n\n"
-        ">>> pith.smooth_factors([4.0, 1.0], [1.0, 1.0]).round(3)\n"
-        "array([2., 1.], dtype=float32)");
-  m.def("column_absmax",
-        [](nb::handle x) {
-          const Floats values(x, "x");
-          const auto found = unlocked([&] {
-            return column_absmax(values.span(), values.shape().rows(), values.shape().cols());
-          });
-          return array_of<float>(found);
-        },
-        arg("x"), "Largest magnitude of each column of a matrix.");
+  m.def(
+      "smooth_factors",
+      [](nb::handle activation_absmax, nb::handle weight_absmax, float alpha,
+         float epsilon) {
+        const Floats a(activation_absmax, "activation_absmax");
+        const Floats w(weight_absmax, "weight_absmax");
+        const auto factors = unlocked([&] {
+          return smooth_factors(a.span(), w.span(), smooth_options(alpha, epsilon));
+        });
+        return array_of<float>(factors);
+      },
+      arg("activation_absmax"), arg("weight_absmax"), arg("alpha") = 0.5f,
+      arg("epsilon") = 1e-5f,
+      "SmoothQuant's factor of every input feature from the largest magnitudes of its "
+      "column.\n\n"
+      ">>> pith.smooth_factors([4.0, 1.0], [1.0, 1.0]).round(3)\n"
+      "array([2., 1.], dtype=float32)");
+  m.def(
+      "column_absmax",
+      [](nb::handle x) {
+        const Floats values(x, "x");
+        const auto found = unlocked([&] {
+          return column_absmax(values.span(), values.shape().rows(),
+                               values.shape().cols());
+        });
+        return array_of<float>(found);
+      },
+      arg("x"), "Largest magnitude of each column of a matrix.");
   const auto smooth = [](auto function) {
     return [function](nb::handle x, nb::handle factors, bool in_place) {
       const Floats f(factors, "factors");
@@ -108,37 +116,41 @@ void add_smooth(nb::module_& m) {
       return data.array();
     };
   };
-  m.def("smooth_weights", smooth(&smooth_weights), arg("x"), arg("factors"), nb::kw_only(),
-        arg("in_place") = false, "x * factors, column by column.");
+  m.def("smooth_weights", smooth(&smooth_weights), arg("x"), arg("factors"),
+        nb::kw_only(), arg("in_place") = false, "x * factors, column by column.");
   m.def("smooth_activations", smooth(&smooth_activations), arg("x"), arg("factors"),
         nb::kw_only(), arg("in_place") = false, "x / factors, column by column.");
 
   using Calibrator = Guarded<SmoothCalibrator>;
-  nb::class_<Calibrator>(m, "SmoothCalibrator", "Column maxima of layers, and factors from them.")
-      .def("__init__",
-           [](Calibrator* self, float alpha, float epsilon) {
-             const SmoothOptions options = smooth_options(alpha, epsilon);
-             check(options.validate());
-             new (self) Calibrator(options);
-           },
-           arg("alpha") = 0.5f, arg("epsilon") = 1e-5f)
-      .def("record",
-           [](Calibrator& self, const std::string& layer, nb::handle activations) {
-             const Floats x(activations, "activations");
-             check(self.with([&](SmoothCalibrator& c) {
-               return c.record(layer, x.span(), x.shape().cols());
-             }));
-           },
-           arg("layer"), arg("activations"), "Takes rows of activations.")
-      .def("factors",
-           [](Calibrator& self, const std::string& layer, nb::handle weight) {
-             const Floats w(weight, "weight");
-             const auto factors = value(self.with([&](SmoothCalibrator& c) {
-               return c.factors(layer, w.span(), w.shape().rows());
-             }));
-             return array_of<float>(factors);
-           },
-           arg("layer"), arg("weight"), "NotFound if the layer was not recorded.")
+  nb::class_<Calibrator>(m, "SmoothCalibrator",
+                         "Column maxima of layers, and factors from them.")
+      .def(
+          "__init__",
+          [](Calibrator* self, float alpha, float epsilon) {
+            const SmoothOptions options = smooth_options(alpha, epsilon);
+            check(options.validate());
+            new (self) Calibrator(options);
+          },
+          arg("alpha") = 0.5f, arg("epsilon") = 1e-5f)
+      .def(
+          "record",
+          [](Calibrator& self, const std::string& layer, nb::handle activations) {
+            const Floats x(activations, "activations");
+            check(self.with([&](SmoothCalibrator& c) {
+              return c.record(layer, x.span(), x.shape().cols());
+            }));
+          },
+          arg("layer"), arg("activations"), "Takes rows of activations.")
+      .def(
+          "factors",
+          [](Calibrator& self, const std::string& layer, nb::handle weight) {
+            const Floats w(weight, "weight");
+            const auto factors = value(self.with([&](SmoothCalibrator& c) {
+              return c.factors(layer, w.span(), w.shape().rows());
+            }));
+            return array_of<float>(factors);
+          },
+          arg("layer"), arg("weight"), "NotFound if the layer was not recorded.")
       .def("__contains__",
            [](Calibrator& self, const std::string& layer) {
              return self.with([&](SmoothCalibrator& c) { return c.has_layer(layer); });
@@ -168,11 +180,14 @@ void add_dynamic(nb::module_& m) {
       .def_ro("first_not_finite", &ConvertCounts::first_not_finite);
   m.def("convert", &convert_array, arg("x"), arg("dtype"), nb::kw_only(),
         arg("overflow") = "saturate", arg("counts") = false, arg("from_dtype") = "",
-        "The values of an array as 'f32', 'f16', 'bf16', 'f8e4m3' or 'f8e5m2', rounded once.\n\n"
+        "The values of an array as 'f32', 'f16', 'bf16', 'f8e4m3' or 'f8e5m2', rounded "
+        "once.\n\n"
         ">>> pith.convert([1.0, 65519.0, 1e-8], 'f16')\n"
-        "array([1.0e+00, 6.55e+04, 0.0e+00], dtype=float16)\n\n"
-        "bf16 and fp8 are ml_dtypes' types if that package is there, else their bits as unsigned "
-        "integers; `from_dtype` says what such bits mean on the way in. With counts=True: (array, "
+        "array([1.00e+00, 6.55e+04, 0.00e+00], dtype=float16)\n\n"
+        "bf16 and fp8 are ml_dtypes' types if that package is there, else their bits as "
+        "unsigned "
+        "integers; `from_dtype` says what such bits mean on the way in. With "
+        "counts=True: (array, "
         "ConvertCounts). `overflow` ('saturate', 'infinity') matters for fp8 only.");
   add_smooth(m);
 }

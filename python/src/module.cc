@@ -7,6 +7,7 @@
 #include <memory>
 
 #include "arrays.h"
+#include "cli/command.h"
 #include "pith/base/threads.h"
 #include "pith/base/version.h"
 #include "pith/run/cpu.h"
@@ -50,14 +51,29 @@ NB_MODULE(_core, m) {
   m.doc() = "The compiled part of pith; use the package.";
   m.attr("__version__") = PITH_VERSION;
   add_errors(m);
-  m.def("_set_threads", [](int n) { return threads().set(n); }, nb::arg("threads"),
-        "Sets the limit of the process and returns the one before; 0 is none.");
-  m.def("threads", [] { return threads().get(); }, "How many threads Pith uses at most.");
-  m.def("active_isa", [] { return value(pith::active_isa()); },
-        "The instruction set in use; PITH_ISA chooses another. No result depends on it.");
-  m.def("available_isas", [] { return pith::available_isas(); },
-        "Sets that this build has and this processor can run, the best first.");
-  m.def("_nothing", [](nb::object) {}, nb::arg("x"), "Does nothing: what a call costs.");
+  m.def(
+      "_set_threads", [](int n) { return threads().set(n); }, nb::arg("threads"),
+      "Sets the limit of the process and returns the one before; 0 is none.");
+  m.def(
+      "threads", [] { return threads().get(); }, "How many threads Pith uses at most.");
+  m.def(
+      "active_isa", [] { return value(pith::active_isa()); },
+      "The instruction set in use; PITH_ISA chooses another. No result depends on it.");
+  m.def(
+      "available_isas", [] { return pith::available_isas(); },
+      "Sets that this build has and this processor can run, the best first.");
+  m.def(
+      "_main",
+      [](std::vector<std::string> words) {
+        std::vector<char*> argv;
+        for (std::string& word : words) argv.push_back(word.data());
+        argv.push_back(nullptr);
+        const nb::gil_scoped_release release;
+        return pith::cli::run(static_cast<int>(words.size()), argv.data());
+      },
+      nb::arg("words"), "The pith command; words[0] is its name. Returns its exit code.");
+  m.def(
+      "_nothing", [](nb::object) {}, nb::arg("x"), "Does nothing: what a call costs.");
   add_quantize(m);
   add_dynamic(m);
   add_prune(m);

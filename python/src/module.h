@@ -3,6 +3,9 @@
 
 #include <nanobind/nanobind.h>
 
+#include <memory>
+
+#include "pith/io/checkpoint.h"
 #include "pith/quantize/quantize.h"
 
 namespace pith::python {
@@ -20,5 +23,8 @@ Scheme to_scheme(nanobind::handle scheme);
 /// The tensor of a QuantizedTensor of Python's.
 bool is_quantized(nanobind::handle tensor);
 const QuantizedTensor& to_quantized(nanobind::handle tensor);
+
+/// A Checkpoint of Python's, or the one at a path, read through its compression.
+std::shared_ptr<const Checkpoint> to_checkpoint(nanobind::handle source);
 
 }  // namespace pith::python

@@ -27,7 +27,8 @@ constexpr Word<ScaleRule> kRules[] = {{"absmax", ScaleRule::kAbsmax},
                                       {"given", ScaleRule::kGiven},
                                       {"half_range", ScaleRule::kHalfRange},
                                       {"signed_max", ScaleRule::kSignedMax}};
-constexpr Word<Range> kRanges[] = {{"symmetric", Range::kSymmetric}, {"full", Range::kFull}};
+constexpr Word<Range> kRanges[] = {{"symmetric", Range::kSymmetric},
+                                   {"full", Range::kFull}};
 constexpr Word<Rounding> kRoundings[] = {{"half_away", Rounding::kHalfAway},
                                          {"half_even", Rounding::kHalfEven},
                                          {"half_up", Rounding::kHalfUp}};
@@ -37,7 +38,8 @@ constexpr Word<Coding> kCodings[] = {{"stored", Coding::kStored},
 constexpr Word<ZeroGroup> kZeroGroups[] = {{"zero", ZeroGroup::kZero},
                                            {"one", ZeroGroup::kOne},
                                            {"epsilon", ZeroGroup::kEpsilon}};
-constexpr Word<Layout> kLayouts[] = {{"split", Layout::kSplit}, {"blocks", Layout::kBlocks}};
+constexpr Word<Layout> kLayouts[] = {{"split", Layout::kSplit},
+                                     {"blocks", Layout::kBlocks}};
 constexpr Word<NonFinite> kNonFinite[] = {{"error", NonFinite::kError},
                                           {"count", NonFinite::kCount}};
 
@@ -90,7 +92,9 @@ std::string repr(const Scheme& s) {
     if (differs) out += std::string(", ") + name + "=" + v;
   };
   const auto quoted = [](std::string_view word) { return "'" + std::string(word) + "'"; };
-  const auto number = [](double v) { return nb::cast<std::string>(nb::str(nb::cast(v))); };
+  const auto number = [](double v) {
+    return nb::cast<std::string>(nb::object(nb::cast(v).attr("__repr__")()));
+  };
   add(s.symmetric != d.symmetric, "symmetric", s.symmetric ? "True" : "False");
   add(s.group != d.group, "group", quoted(to_word(kGroups, s.group)));
   add(s.block_size != d.block_size, "block_size", std::to_string(s.block_size));
@@ -101,35 +105,41 @@ std::string repr(const Scheme& s) {
   add(s.range != d.range, "range", quoted(to_word(kRanges, s.range)));
   add(s.rounding != d.rounding, "rounding", quoted(to_word(kRoundings, s.rounding)));
   add(s.coding != d.coding, "coding", quoted(to_word(kCodings, s.coding)));
-  add(s.zero_group != d.zero_group, "zero_group", quoted(to_word(kZeroGroups, s.zero_group)));
+  add(s.zero_group != d.zero_group, "zero_group",
+      quoted(to_word(kZeroGroups, s.zero_group)));
   add(s.layout != d.layout, "layout", quoted(to_word(kLayouts, s.layout)));
   return out + ")";
 }
 
 void add_scheme(nb::module_& m) {
-  nb::class_<Scheme>(m, "Scheme",
-                     "How weights become codes: bits, which weights share a scale, and how.\n\n"
-                     ">>> pith.Scheme(bits=4, group='block', block_size=32, scale_type='f16')\n"
-                     "Scheme(bits=4, group='block', block_size=32, scale_type='f16')\n"
-                     ">>> pith.Scheme.from_name('int8-row') == pith.Scheme.int8_rows()\n"
-                     "True\n"
-                     ">>> str(pith.Scheme.q4_0())\n"
-                     "'q4_0'\n\n"
-                     "A scheme does not change; `replace` makes another one.")
-      .def("__init__",
-           [](Scheme* self, const nb::kwargs& fields) {
-             new (self) Scheme(with_fields({}, fields));
-           },
-           arg("fields"),
-           "Fields by keyword: bits (8 or 4), symmetric, group ('tensor', 'row', 'block', "
-           "'flat_block'), block_size, scale_type ('f32', 'f16', 'bf16'), rule ('absmax', "
-           "'percentile', 'given', 'half_range', 'signed_max'), percentile, given_scale, range "
-           "('symmetric', 'full'), rounding ('half_away', 'half_even', 'half_up'), coding "
-           "('stored', 'exact', 'inverse'), zero_group ('zero', 'one', 'epsilon'), layout "
-           "('split', 'blocks').")
-      .def_static("from_name", [](const std::string& name) { return value(scheme_from_name(name)); },
-                  arg("name"),
-                  "The scheme of a name: int8, int8-row, int8-block64, int4-g32, w8a8, q4_0 ...")
+  nb::class_<Scheme>(
+      m, "Scheme",
+      "How weights become codes: bits, which weights share a scale, and how.\n\n"
+      ">>> pith.Scheme(bits=4, group='block', block_size=32, scale_type='f16')\n"
+      "Scheme(bits=4, group='block', block_size=32, scale_type='f16')\n"
+      ">>> pith.Scheme.from_name('int8-row') == pith.Scheme.int8_rows()\n"
+      "True\n"
+      ">>> str(pith.Scheme.q4_0())\n"
+      "'q4_0'\n\n"
+      "A scheme does not change; `replace` makes another one.")
+      .def(
+          "__init__",
+          [](Scheme* self, const nb::kwargs& fields) {
+            new (self) Scheme(with_fields({}, fields));
+          },
+          arg("fields"),
+          "Fields by keyword: bits (8 or 4), symmetric, group ('tensor', 'row', 'block', "
+          "'flat_block'), block_size, scale_type ('f32', 'f16', 'bf16'), rule ('absmax', "
+          "'percentile', 'given', 'half_range', 'signed_max'), percentile, given_scale, "
+          "range "
+          "('symmetric', 'full'), rounding ('half_away', 'half_even', 'half_up'), coding "
+          "('stored', 'exact', 'inverse'), zero_group ('zero', 'one', 'epsilon'), layout "
+          "('split', 'blocks').")
+      .def_static(
+          "from_name",
+          [](const std::string& name) { return value(scheme_from_name(name)); },
+          arg("name"),
+          "The scheme of a name: int8, int8-row, int8-block64, int4-g32, w8a8, q4_0 ...")
       .def_static("int8_tensor", &Scheme::int8_tensor)
       .def_static("int8_rows", &Scheme::int8_rows)
       .def_static("int8_blocks", &Scheme::int8_blocks, arg("block_size"))
@@ -142,46 +152,66 @@ void add_scheme(nb::module_& m) {
       .def_static("w8a8", &Scheme::w8a8, "compressed-tensors, per row")
       .def_static("w4a16", &Scheme::w4a16, arg("block_size") = 128, "compressed-tensors")
       .def_static("w4a16_asymmetric", &Scheme::w4a16_asymmetric, arg("block_size") = 128)
-      .def("replace",
-           [](const Scheme& self, const nb::kwargs& fields) { return with_fields(self, fields); },
-           arg("fields"), "The same scheme with other fields.")
+      .def(
+          "replace",
+          [](const Scheme& self, const nb::kwargs& fields) {
+            return with_fields(self, fields);
+          },
+          arg("fields"), "The same scheme with other fields.")
       .def_ro("bits", &Scheme::bits)
       .def_ro("symmetric", &Scheme::symmetric)
       .def_prop_ro("group", [](const Scheme& s) { return to_word(kGroups, s.group); })
       .def_ro("block_size", &Scheme::block_size)
-      .def_prop_ro("scale_type", [](const Scheme& s) { return std::string(to_string(s.scale_type)); })
+      .def_prop_ro("scale_type",
+                   [](const Scheme& s) { return std::string(to_string(s.scale_type)); })
       .def_prop_ro("rule", [](const Scheme& s) { return to_word(kRules, s.rule); })
       .def_ro("percentile", &Scheme::percentile)
       .def_ro("given_scale", &Scheme::given_scale)
       .def_prop_ro("range", [](const Scheme& s) { return to_word(kRanges, s.range); })
-      .def_prop_ro("rounding", [](const Scheme& s) { return to_word(kRoundings, s.rounding); })
+      .def_prop_ro("rounding",
+                   [](const Scheme& s) { return to_word(kRoundings, s.rounding); })
       .def_prop_ro("coding", [](const Scheme& s) { return to_word(kCodings, s.coding); })
-      .def_prop_ro("zero_group", [](const Scheme& s) { return to_word(kZeroGroups, s.zero_group); })
+      .def_prop_ro("zero_group",
+                   [](const Scheme& s) { return to_word(kZeroGroups, s.zero_group); })
       .def_prop_ro("layout", [](const Scheme& s) { return to_word(kLayouts, s.layout); })
       .def_prop_ro("max_code", &Scheme::max_code)
       .def_prop_ro("min_code", &Scheme::min_code)
-      .def("groups", [](const Scheme& s, nb::handle shape) {
-             const Shape extents = to_shape(shape);
-             check(s.validate(extents));
-             return s.groups(extents);
-           }, arg("shape"), "Groups, and so scales, of a tensor of that shape.")
-      .def("stored_bytes", [](const Scheme& s, nb::handle shape) {
-             const Shape extents = to_shape(shape);
-             check(s.validate(extents));
-             return s.code_bytes(extents) + s.scale_bytes(extents) + s.zero_point_bytes(extents);
-           }, arg("shape"), "Bytes of codes, scales and zero points of a tensor of that shape.")
-      .def("__eq__", [](const Scheme& a, nb::handle b) {
-             Scheme* other = nullptr;
-             return nb::try_cast(b, other) && other != nullptr && a == *other;
-           }, arg("other").none())
+      .def(
+          "groups",
+          [](const Scheme& s, nb::handle shape) {
+            const Shape extents = to_shape(shape);
+            check(s.validate(extents));
+            return s.groups(extents);
+          },
+          arg("shape"), "Groups, and so scales, of a tensor of that shape.")
+      .def(
+          "stored_bytes",
+          [](const Scheme& s, nb::handle shape) {
+            const Shape extents = to_shape(shape);
+            check(s.validate(extents));
+            return s.code_bytes(extents) + s.scale_bytes(extents) +
+                   s.zero_point_bytes(extents);
+          },
+          arg("shape"),
+          "Bytes of codes, scales and zero points of a tensor of that shape.")
+      .def(
+          "__eq__",
+          [](const Scheme& a, nb::handle b) {
+            Scheme* other = nullptr;
+            return nb::try_cast(b, other) && other != nullptr && a == *other;
+          },
+          arg("other").none())
       .def("__hash__", [](const Scheme& s) { return nb::hash(nb::cast(repr(s))); })
       .def("__str__", &Scheme::to_string)
       .def("__repr__", &repr);
-  m.def("scheme_names", [] {
-    std::vector<std::string> names;
-    for (std::string_view name : scheme_names()) names.emplace_back(name);
-    return names;
-  }, "Names that Scheme.from_name takes; numbers in names may be others.");
+  m.def(
+      "scheme_names",
+      [] {
+        std::vector<std::string> names;
+        for (std::string_view name : scheme_names()) names.emplace_back(name);
+        return names;
+      },
+      "Names that Scheme.from_name takes; numbers in names may be others.");
 }
 
 void add_figures(nb::module_& m) {
@@ -202,21 +232,25 @@ void add_figures(nb::module_& m) {
       .def_prop_ro("sqnr_db", &ErrorFigures::sqnr_db, "infinite if there is no error")
       .def_prop_ro("cosine", &ErrorFigures::cosine)
       .def("__repr__", [](const ErrorFigures& e) {
-        const auto number = [](double v) { return nb::cast<std::string>(nb::cast(v).attr("__format__")(".6g")); };
-        return "ErrorFigures(count=" + std::to_string(e.count) + ", rmse=" + number(e.rmse()) +
-               ", sqnr_db=" + number(e.sqnr_db()) + ", max_error=" + number(e.max_error) + ")";
+        const auto number = [](double v) {
+          return nb::cast<std::string>(nb::cast(v).attr("__format__")(".6g"));
+        };
+        return "ErrorFigures(count=" + std::to_string(e.count) +
+               ", rmse=" + number(e.rmse()) + ", sqnr_db=" + number(e.sqnr_db()) +
+               ", max_error=" + number(e.max_error) + ")";
       });
-  m.def("measure_error",
-        [](nb::handle before, nb::handle after, const std::string& non_finite) {
-          const NonFinite policy = from_word(kNonFinite, "non_finite", non_finite);
-          const Floats a(before, "before");
-          const Floats b(after, "after");
-          return unlocked([&] { return measure_error(a.span(), b.span(), policy); });
-        },
-        arg("before"), arg("after"), arg("non_finite") = "error",
-        "Figures of two arrays of the same number of values.\n\n"
-        "InvalidArgument if the numbers differ, NotFinite (with the index) unless "
-        "non_finite='count'.");
+  m.def(
+      "measure_error",
+      [](nb::handle before, nb::handle after, const std::string& non_finite) {
+        const NonFinite policy = from_word(kNonFinite, "non_finite", non_finite);
+        const Floats a(before, "before");
+        const Floats b(after, "after");
+        return unlocked([&] { return measure_error(a.span(), b.span(), policy); });
+      },
+      arg("before"), arg("after"), arg("non_finite") = "error",
+      "Figures of two arrays of the same number of values.\n\n"
+      "InvalidArgument if the numbers differ, NotFinite (with the index) unless "
+      "non_finite='count'.");
 }
 
 // What Python holds: the tensor and the figures of its making.
@@ -228,7 +262,8 @@ struct Quantized {
 // All extents but the last, then `last` if it is not negative.
 Shape rows_shape(const Shape& shape, std::int64_t last) {
   std::vector<std::int64_t> extents;
-  if (shape.rank() > 0) extents.assign(shape.extents().begin(), shape.extents().end() - 1);
+  if (shape.rank() > 0)
+    extents.assign(shape.extents().begin(), shape.extents().end() - 1);
   if (last >= 0) extents.push_back(last);
   if (extents.empty()) extents.push_back(1);
   return value(Shape::make(extents));
@@ -239,7 +274,8 @@ Shape flat(std::int64_t n) { return value(Shape::make({n})); }
 Shape codes_shape(const QuantizedTensor& t) {
   if (t.scheme.bits == 8 && t.scheme.layout == Layout::kSplit) return t.shape;
   const bool whole_rows = t.scheme.group != Group::kFlatBlock && t.shape.rows() > 0;
-  return whole_rows ? rows_shape(t.shape, t.codes.size() / t.shape.rows()) : flat(t.codes.size());
+  return whole_rows ? rows_shape(t.shape, t.codes.size() / t.shape.rows())
+                    : flat(t.codes.size());
 }
 
 Shape scales_shape(const QuantizedTensor& t, std::int64_t groups) {
@@ -266,24 +302,25 @@ nb::object scales(nb::handle self) {
 nb::object zero_points(nb::handle self) {
   const QuantizedTensor& t = nb::cast<Quantized&>(self).tensor;
   if (t.scheme.symmetric) return nb::none();
-  return view_of(DType::kI8, scales_shape(t, t.zero_points.size()), t.zero_points.bytes(), self);
+  return view_of(DType::kI8, scales_shape(t, t.zero_points.size()), t.zero_points.bytes(),
+                 self);
 }
 
 Buffer copy_of(nb::handle array, const char* argument, std::int64_t bytes) {
   const Input input(array, argument);
   if (static_cast<std::int64_t>(input.bytes().size()) != bytes) {
-    raise(Status::invalid_argument(std::string(argument) + ": " +
-                                   std::to_string(input.bytes().size()) +
-                                   " bytes were given, the scheme and the shape need " +
-                                   std::to_string(bytes)));
+    raise(Status::invalid_argument(
+        std::string(argument) + ": " + std::to_string(input.bytes().size()) +
+        " bytes were given, the scheme and the shape need " + std::to_string(bytes)));
   }
   Buffer buffer(bytes);
   std::copy(input.bytes().begin(), input.bytes().end(), buffer.bytes().begin());
   return buffer;
 }
 
-void construct(Quantized* self, nb::handle scheme, nb::handle shape, nb::handle codes_array,
-               nb::handle scales_array, nb::handle zero_points_array) {
+void construct(Quantized* self, nb::handle scheme, nb::handle shape,
+               nb::handle codes_array, nb::handle scales_array,
+               nb::handle zero_points_array) {
   QuantizedTensor t;
   t.scheme = to_scheme(scheme);
   t.shape = to_shape(shape);
@@ -293,7 +330,8 @@ void construct(Quantized* self, nb::handle scheme, nb::handle shape, nb::handle 
     t.scales = copy_of(scales_array, "scales", t.scheme.scale_bytes(t.shape));
   }
   if (!zero_points_array.is_none() || t.scheme.zero_point_bytes(t.shape) != 0) {
-    t.zero_points = copy_of(zero_points_array, "zero_points", t.scheme.zero_point_bytes(t.shape));
+    t.zero_points =
+        copy_of(zero_points_array, "zero_points", t.scheme.zero_point_bytes(t.shape));
   }
   new (self) Quantized{std::move(t), {}};
 }
@@ -313,8 +351,9 @@ nb::object unpacked(const QuantizedTensor& t) {
   return out.array();
 }
 
-Quantized quantize_array(nb::handle weight, nb::handle scheme, const std::string& non_finite,
-                         bool figures, const std::string& name, const std::string& dtype) {
+Quantized quantize_array(nb::handle weight, nb::handle scheme,
+                         const std::string& non_finite, bool figures,
+                         const std::string& name, const std::string& dtype) {
   const Scheme s = to_scheme(scheme);
   QuantizeOptions options{.non_finite = from_word(kNonFinite, "non_finite", non_finite)};
   ErrorFigures found;
@@ -334,19 +373,21 @@ Quantized quantize_array(nb::handle weight, nb::handle scheme, const std::string
 }
 
 void add_tensor(nb::module_& m) {
-  nb::class_<Quantized>(m, "QuantizedTensor",
-                        "Codes and the scales that give them meaning, laid out as in a file.\n\n"
-                        ">>> import numpy as np\n"
-                        ">>> q = pith.quantize(np.eye(4, dtype=np.float32), 'int8-row')\n"
-                        ">>> q.codes[0], q.scales.shape, q.stored_bytes\n"
-                        "(array([127,   0,   0,   0], dtype=int8), (4,), 32)\n\n"
-                        "`codes`, `scales` and `zero_points` show the memory of the tensor: no "
-                        "copy is made, and they cannot be written.")
+  nb::class_<Quantized>(
+      m, "QuantizedTensor",
+      "Codes and the scales that give them meaning, laid out as in a file.\n\n"
+      ">>> import numpy as np\n"
+      ">>> q = pith.quantize(np.eye(4, dtype=np.float32), 'int8-row')\n"
+      ">>> q.codes[0], q.scales.shape, q.stored_bytes\n"
+      "(array([127,   0,   0,   0], dtype=int8), (4,), 32)\n\n"
+      "`codes`, `scales` and `zero_points` show the memory of the tensor: no "
+      "copy is made, and they cannot be written.")
       .def("__init__", &construct, arg("scheme"), arg("shape"), arg("codes"),
            arg("scales").none() = nb::none(), arg("zero_points").none() = nb::none(),
            "From arrays, which are copied.")
-      .def_prop_ro("codes", &codes, nb::sig("def codes(self) -> numpy.ndarray"),
-                   "int8 of the tensor's shape; bytes with two codes for 4 bits; bytes of blocks")
+      .def_prop_ro(
+          "codes", &codes, nb::sig("def codes(self) -> numpy.ndarray"),
+          "int8 of the tensor's shape; bytes with two codes for 4 bits; bytes of blocks")
       .def_prop_ro("scales", &scales, nb::sig("def scales(self) -> numpy.ndarray"),
                    "one per group")
       .def_prop_ro("zero_points", &zero_points,
@@ -355,42 +396,54 @@ void add_tensor(nb::module_& m) {
       .def_prop_ro("scheme", [](const Quantized& q) { return q.tensor.scheme; })
       .def_prop_ro("shape", [](const Quantized& q) { return to_tuple(q.tensor.shape); })
       .def_prop_ro("elements", [](const Quantized& q) { return q.tensor.elements(); })
-      .def_prop_ro("stored_bytes", [](const Quantized& q) { return q.tensor.stored_bytes(); },
-                   "bytes of codes, scales and zero points in a file")
-      .def_ro("figures", &Quantized::figures, "ErrorFigures if they were asked for, else None")
-      .def("dequantize", [](const Quantized& q) { return decoded(q.tensor); },
-           nb::sig("def dequantize(self) -> numpy.ndarray"), "The values the codes stand for.")
-      .def("unpack", [](const Quantized& q) { return unpacked(q.tensor); },
-           nb::sig("def unpack(self) -> numpy.ndarray"), "One int8 code per element.")
+      .def_prop_ro(
+          "stored_bytes", [](const Quantized& q) { return q.tensor.stored_bytes(); },
+          "bytes of codes, scales and zero points in a file")
+      .def_ro("figures", &Quantized::figures,
+              "ErrorFigures if they were asked for, else None")
+      .def(
+          "dequantize", [](const Quantized& q) { return decoded(q.tensor); },
+          nb::sig("def dequantize(self) -> numpy.ndarray"),
+          "The values the codes stand for.")
+      .def(
+          "unpack", [](const Quantized& q) { return unpacked(q.tensor); },
+          nb::sig("def unpack(self) -> numpy.ndarray"), "One int8 code per element.")
       .def("__repr__", [](const Quantized& q) {
-        return "QuantizedTensor(" + q.tensor.scheme.to_string() + ", shape=" +
-               q.tensor.shape.to_string() + ", " + std::to_string(q.tensor.stored_bytes()) +
-               " bytes)";
+        return "QuantizedTensor(" + q.tensor.scheme.to_string() +
+               ", shape=" + q.tensor.shape.to_string() + ", " +
+               std::to_string(q.tensor.stored_bytes()) + " bytes)";
       });
   m.def("quantize", &quantize_array, arg("weight"), arg("scheme"), nb::kw_only(),
-        arg("non_finite") = "error", arg("figures") = false, arg("name") = "", arg("dtype") = "",
-        "Quantizes an array of float32, float16 or bfloat16 by a Scheme or the name of one.\n\n"
+        arg("non_finite") = "error", arg("figures") = false, arg("name") = "",
+        arg("dtype") = "",
+        "Quantizes an array of float32, float16 or bfloat16 by a Scheme or the name of "
+        "one.\n\n"
         ">>> import numpy as np\n"
         ">>> w = np.array([[0.5, -1.0], [2.0, 4.0]], dtype=np.float32)\n"
         ">>> q = pith.quantize(w, 'int8-row', figures=True)\n"
-        ">>> q.codes.tolist(), q.figures.max_error < 0.01\n"
-        "([[64, -127], [64, 127]], True)\n\n"
-        "dtype says what uint16 means: 'f16' or 'bf16'. Other numbers are converted to float32 "
-        "first. InvalidArgument if the scheme does not fit the shape; NotFinite (with name and "
+        ">>> q.codes.tolist(), round(q.figures.max_error, 4)\n"
+        "([[64, -127], [64, 127]], 0.0157)\n\n"
+        "dtype says what uint16 means: 'f16' or 'bf16'. Other numbers are converted to "
+        "float32 "
+        "first. InvalidArgument if the scheme does not fit the shape; NotFinite (with "
+        "name and "
         "index) unless non_finite='count'.");
-  m.def("dequantize", [](const Quantized& q) { return decoded(q.tensor); }, arg("tensor"),
-        nb::sig("def dequantize(tensor: QuantizedTensor) -> numpy.ndarray"),
-        "The values the codes stand for, as float32.\n\n"
-        ">>> pith.dequantize(pith.quantize([0.0, 1.0], 'int8'))\n"
-        "array([0., 1.], dtype=float32)");
-  m.def("compute_scale",
-        [](nb::handle x, float largest_code, const std::string& rule, double percentile) {
-          const ScaleRule r = from_word(kRules, "rule", rule);
-          const Floats values(x, "x");
-          return unlocked([&] { return compute_scale(values.span(), largest_code, r, percentile); });
-        },
-        arg("x"), arg("largest_code") = 127.0f, arg("rule") = "absmax", arg("percentile") = 1.0,
-        "The scale of all values as one group.");
+  m.def(
+      "dequantize", [](const Quantized& q) { return decoded(q.tensor); }, arg("tensor"),
+      nb::sig("def dequantize(tensor: QuantizedTensor) -> numpy.ndarray"),
+      "The values the codes stand for, as float32.\n\n"
+      ">>> pith.dequantize(pith.quantize([0.0, 1.0], 'int8'))\n"
+      "array([0., 1.], dtype=float32)");
+  m.def(
+      "compute_scale",
+      [](nb::handle x, float largest_code, const std::string& rule, double percentile) {
+        const ScaleRule r = from_word(kRules, "rule", rule);
+        const Floats values(x, "x");
+        return unlocked(
+            [&] { return compute_scale(values.span(), largest_code, r, percentile); });
+      },
+      arg("x"), arg("largest_code") = 127.0f, arg("rule") = "absmax",
+      arg("percentile") = 1.0, "The scale of all values as one group.");
 }
 
 }  // namespace
