@@ -81,4 +81,6 @@ NB_MODULE(_core, m) {
   add_codec(m);
   add_run(m);
   add_files(m);
+  add_report(m);
+  add_pipeline(m);
 }

@@ -17,6 +17,8 @@ void add_calibrate(nanobind::module_& m);  // statistics
 void add_codec(nanobind::module_& m);      // messages
 void add_run(nanobind::module_& m);        // Linear, matvec
 void add_files(nanobind::module_& m);      // checkpoints
+void add_report(nanobind::module_& m);     // what was done
+void add_pipeline(nanobind::module_& m);   // plan, compress
 
 /// A Scheme, or the name of one.
 Scheme to_scheme(nanobind::handle scheme);
