@@ -83,4 +83,5 @@ NB_MODULE(_core, m) {
   add_files(m);
   add_report(m);
   add_pipeline(m);
+  add_verify(m);
 }

@@ -19,6 +19,7 @@ void add_run(nanobind::module_& m);        // Linear, matvec
 void add_files(nanobind::module_& m);      // checkpoints
 void add_report(nanobind::module_& m);     // what was done
 void add_pipeline(nanobind::module_& m);   // plan, compress
+void add_verify(nanobind::module_& m);     // verify, diff, restore
 
 /// A Scheme, or the name of one.
 Scheme to_scheme(nanobind::handle scheme);

@@ -35,7 +35,8 @@ void add_compared(nb::module_& m) {
       .def_ro("same", &ComparedTensor::same, "the same values, bit for bit")
       .def_ro("error", &ComparedTensor::error, "ErrorFigures of b against a, or None")
       .def_ro("problem", &ComparedTensor::problem);
-  nb::class_<VerifyResult>(m, "VerifyResult", "What verify() found; true if nothing is wrong.")
+  nb::class_<VerifyResult>(m, "VerifyResult",
+                           "What verify() found; true if nothing is wrong.")
       .def_ro("tensors", &VerifyResult::tensors)
       .def_ro("checksums", &VerifyResult::checksums, "that were there and agreed")
       .def_ro("figures", &VerifyResult::figures, "likewise")
@@ -85,7 +86,8 @@ void add_verify(nb::module_& m) {
       arg("source"), arg("output"), nb::kw_only(), arg("max_rmse").none() = nb::none(),
       arg("min_sqnr").none() = nb::none(), arg("max_memory") = std::int64_t{1} << 30,
       arg("progress").none() = nb::none(),
-      "Reads an output back and compares it with its source: checksums, figures, limits.");
+      "Reads an output back and compares it with its source: checksums, figures, "
+      "limits.");
   m.def(
       "diff",
       [](const Path& a, const Path& b, nb::handle progress) {
@@ -98,8 +100,8 @@ void add_verify(nb::module_& m) {
   m.def(
       "restore",
       [](const Path& source, const Path& output, nb::handle dtype,
-         const std::optional<std::string>& format, bool overwrite, std::int64_t max_memory,
-         nb::handle progress) {
+         const std::optional<std::string>& format, bool overwrite,
+         std::int64_t max_memory, nb::handle progress) {
         RestoreOptions options{
             .dtype = to_dtype(dtype), .overwrite = overwrite, .max_memory = max_memory};
         if (format) options.format = from_word(kFormats, "format", *format);

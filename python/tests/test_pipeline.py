@@ -117,3 +117,32 @@ def test_failures_leave_nothing(source, tmp_path):
     assert list(out.parent.iterdir()) == []
     with pytest.raises(pith.InvalidArgument):
         pith.compress(path, out, quantize="int9")
+
+
+def test_a_folder_of_hugging_face(rng, tmp_path):
+    import json
+
+    import pith.hf
+
+    folder, small = tmp_path / "model", tmp_path / "small"
+    folder.mkdir()
+    name = "model.layers.0.mlp.up_proj.weight"
+    w = rng.normal(size=(64, 128)).astype(np.float32)
+    head = rng.normal(size=(32, 128)).astype(np.float32)
+    pith.save(folder / "model.safetensors", {name: w, "lm_head.weight": head})
+    (folder / "config.json").write_text(json.dumps({"model_type": "llama"}))
+    (folder / "tokenizer.json").write_text("{}")
+    for scheme, bits in (("W8A8", 8), ("W4A16", 4)):
+        pith.hf.compress(folder, small, scheme, overwrite=True)
+        config = pith.hf.quantization_config(small)
+        assert config["quant_method"] == "compressed-tensors"
+        assert config["config_groups"]["group_0"]["weights"]["num_bits"] == bits
+        model = pith.open(small)
+        np.testing.assert_array_equal(model["lm_head.weight"].read(), head)
+        error = pith.measure_error(w, model[name].read())
+        assert error.sqnr_db > (40 if bits == 8 else 18)
+        assert (small / "tokenizer.json").read_text() == "{}"
+    with pytest.raises(pith.NotFound, match="config.json"):
+        pith.hf.compress(tmp_path / "none", tmp_path / "x")
+    with pytest.raises(pith.InvalidArgument, match="W8A8"):
+        pith.hf.compress(folder, tmp_path / "x", "W3A3")
