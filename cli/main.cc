@@ -8,6 +8,7 @@
 #include <new>
 #include <string>
 
+#include "cli/command.h"
 #include "cli/commands.h"
 #include "cli/run.h"
 #include "pith/base/version.h"
@@ -103,10 +104,8 @@ int main_with_exceptions(int argc, char** argv) {
 }
 
 }  // namespace
-}  // namespace pith::cli
 
-int main(int argc, char** argv) {
-  using namespace pith::cli;
+int run(int argc, char** argv) {
   handle_signals();
   try {
     return main_with_exceptions(argc, argv);
@@ -118,3 +117,5 @@ int main(int argc, char** argv) {
     return kExitFailure;
   }
 }
+
+}  // namespace pith::cli
