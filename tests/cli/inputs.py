@@ -3,6 +3,7 @@
 import io
 import json
 import math
+import os
 import pathlib
 import pickle
 import struct
@@ -120,6 +121,32 @@ def sharded(folder, weight_map=None):
     (folder / "tokenizer.json").write_text("{}\n")
 
 
+def more_folders(folder):
+    """Links as in the cache of the Hugging Face hub, and folders that are wrong in one way each."""
+    shard = "model-00001-of-00002.safetensors"
+    sharded(folder / "blobs")
+    sharded(folder / "links")
+    for number in (1, 2):
+        name = f"model-{number:05}-of-00002.safetensors"
+        (folder / "links" / name).unlink()
+        (folder / "links" / name).symlink_to(f"../blobs/{name}")
+    sharded(folder / "both")
+    (folder / "both" / "model-00002-of-00002.safetensors").write_bytes(safetensors([BIAS, WEIGHT]))
+    sharded(folder / "gone")
+    (folder / "gone" / shard).unlink()
+    sharded(folder / "pipes")
+    (folder / "pipes" / shard).unlink()
+    os.mkfifo(folder / "pipes" / shard)
+
+
+def bomb():
+    """A deflated array that claims far more than its bytes can hold."""
+    data = bytearray(npz([("w", npy("<f4", (1 << 16,), bytes(4 << 16)), True)]))
+    place = data.rindex(b"PK\x01\x02") + 24  # uncompressed size in the directory
+    struct.pack_into("<I", data, place, 0xfffffff0)
+    return bytes(data)
+
+
 def make_all(folder):
     small = safetensors([STEPS, BIAS, WEIGHT], {"format": "pt", "note": "made by hand"})
     files = {
@@ -131,7 +158,7 @@ def make_all(folder):
         "small.npy": npy("<f4", (2, 3), f32(1, 2, 3, 4, 5, 6)),
         "small.npz": npz([("a", npy("<f4", (2,), f32(1, -2)), False), ("b", npy("<i4", (3,), bytes(12)), True)]),
         "small.pt": pytorch(),
-        "call.pt": pytorch(__import__("os").system),
+        "call.pt": pytorch(os.system),
         "cut.safetensors": small[:-2],
         "twice.safetensors": header_and_data(
             b'{"w":{"dtype":"F32","shape":[1],"data_offsets":[0,4]},'
@@ -139,12 +166,14 @@ def make_all(folder):
         "wrap.safetensors": header_and_data(
             b'{"w":{"dtype":"F32","shape":[4294967296,4294967296],"data_offsets":[0,0]}}'),
         "deep.safetensors": header_and_data(b'{"w":' + b"[" * 2995),
+        "bomb.npz": bomb(),
         "text.txt": b"not a checkpoint\n",
     }
     for name, content in files.items():
         (folder / name).write_bytes(content)
     sharded(folder / "model")
     sharded(folder / "escape", {"layer.bias": "../small.safetensors"})
+    more_folders(folder)
 
 
 if __name__ == "__main__":

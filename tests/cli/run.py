@@ -38,8 +38,8 @@ def run(command, folder, pith):
                    "TMPDIR": str(folder), "SOURCE": str(HERE.parent.parent)}
     result = subprocess.run(["sh", "-c", command], cwd=folder, env=environment, stdin=subprocess.DEVNULL,
                             capture_output=True, timeout=60, check=False)
-    lines = [f"$ {command}"]
-    lines += result.stdout.decode(errors="replace").splitlines()
+    # Empty lines at the end cannot be told from those of the prose.
+    lines = [f"$ {command}"] + result.stdout.decode(errors="replace").rstrip("\n").splitlines()
     lines += [f"! {line}" for line in result.stderr.decode(errors="replace").splitlines()]
     if result.returncode != 0:
         lines.append(f"[{result.returncode}]")

@@ -1,13 +1,14 @@
 // Reading checkpoints of any format.
 //
-//   PITH_TRY(std::unique_ptr<pith::Checkpoint> model,
-//   pith::Checkpoint::open("model.safetensors")); for (const pith::TensorInfo& t :
-//   model->tensors()) use(t.name, t.shape); std::vector<float> row(cols); if
-//   (pith::Status s = model->read_rows(0, 0, 1, row); !s.ok()) return s;
+//   PITH_TRY(const auto model, pith::Checkpoint::open("model.safetensors"));
+//   for (const pith::TensorInfo& t : model->tensors()) use(t.name, t.shape);
+//   std::vector<float> row(cols);
+//   PITH_OK(model->read_rows(0, 0, 1, row));  // row 0 of tensor 0
 //
 // Opening reads headers only. Data is read by pread into the caller's memory: a file that
-// shrinks meanwhile is an error, never a signal. Every byte of a file is checked before
-// it is used as a size.
+// shrinks meanwhile is an error, never a signal. Nothing is mapped here; mmap is for
+// running kernels on a file in place, where it is as fast and saves the copy. Every byte
+// of a file is checked before it is used as a size.
 #pragma once
 
 #include <cstddef>
