@@ -6,6 +6,7 @@
 
 #include "src/base/parallel.h"
 #include "src/base/text.h"
+#include "src/kernels/float_bits.h"
 #include "src/kernels/mask.h"
 #include "src/kernels/quantize.h"
 #include "src/pipeline/tensor_run.h"

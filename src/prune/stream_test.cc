@@ -168,5 +168,54 @@ TEST(PruneStream, SeveralTensorsNeedTheGlobalScope) {
   EXPECT_FALSE(PruneStream::make({}, {}).has_value());
 }
 
+TEST(PruneStream, RewoundItGivesTheSameOnceMore) {
+  // Many ties, whose budget is used up by the first time.
+  const Shape shape = shape_of({6, 5});
+  std::vector<float> values(30);
+  for (std::size_t i = 0; i < values.size(); ++i) values[i] = i % 3 == 0 ? 2.0f : 1.0f;
+  for (const Importance importance : {Importance::kL1, Importance::kRandom}) {
+    PruneOptions options;
+    options.importance = importance;
+    PruneStream stream = PruneStream::make(options, {{"w", shape}}).value();
+    while (stream.needs_pass()) {
+      ASSERT_TRUE(stream.feed(values).ok());
+      ASSERT_TRUE(stream.end_pass().ok());
+    }
+    std::vector<float> once = values;
+    ASSERT_TRUE(stream.apply(once).ok());
+    EXPECT_EQ(stream.pruned(), 15);
+    stream.rewind();
+    EXPECT_EQ(stream.pruned(), 0);
+    std::vector<float> again = values;
+    ASSERT_TRUE(stream.apply(std::span(again).first(10)).ok());
+    ASSERT_TRUE(stream.apply(std::span(again).subspan(10)).ok());
+    EXPECT_EQ(once, again);
+  }
+}
+
+RC_GTEST_PROP(KeptByShape, IsWhatTheMaskKeeps, ()) {
+  PruneOptions options;
+  options.sparsity = *rc::gen::element(0.0f, 0.3f, 0.5f, 0.9f, 0.99f);
+  options.granularity =
+      *rc::gen::element(Granularity::kElement, Granularity::kRow, Granularity::kColumn,
+                        Granularity::kBlock, Granularity::kNM);
+  if (options.granularity == Granularity::kElement) {
+    options.scope = *rc::gen::element(PruneScope::kTensor, PruneScope::kRow);
+  }
+  options.min_nonzero = *rc::gen::element(0, 1);
+  options.m = *rc::gen::inRange(1, 9);
+  options.n = *rc::gen::inRange<std::int64_t>(1, options.m + 1);
+  options.block_cols = *rc::gen::element(1, 4, 16);
+  const Shape shape = shape_of({*rc::gen::inRange(1, 20), *rc::gen::inRange(1, 40)});
+  std::vector<float> values(static_cast<std::size_t>(shape.elements()));
+  for (float& value : values) {
+    value = static_cast<float>(*rc::gen::inRange(-3, 4));  // many zeros and ties
+  }
+  const std::optional<std::int64_t> kept = kept_by_shape(options, shape);
+  const Pruned pruned = prune({"w", values, shape}, options).value();
+  RC_PRE(kept.has_value());
+  RC_ASSERT(*kept == pruned.mask.count());
+}
+
 }  // namespace
 }  // namespace pith
