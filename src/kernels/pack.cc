@@ -1,3 +1,4 @@
+#include <array>
 #include <cstring>
 
 #include "pith/tensor/half.h"
@@ -86,15 +87,30 @@ std::int64_t tile_bytes(TileKind kind, std::int64_t rows, std::int64_t cols) {
 
 namespace {
 
+// Up to `size` codes from column c on; those beyond the last are 0.
+template <int kSize>
+std::array<std::int8_t, kSize> load_codes(const std::int8_t* row, std::int64_t c,
+                                          std::int64_t cols) {
+  std::array<std::int8_t, kSize> codes = {};
+  const std::int64_t n = cols - c < kSize ? cols - c : kSize;
+  if (n == kSize) {
+    std::memcpy(codes.data(), row + c, kSize);
+  } else if (n > 0) {
+    std::memcpy(codes.data(), row + c, static_cast<std::size_t>(n));
+  }
+  return codes;
+}
+
 void pack_s16(const std::int8_t* codes, std::int64_t row_stride, std::int64_t rows,
               std::int64_t cols, std::byte* tile) {
-  constexpr int kOrder[4] = {0, 2, 1, 3};
   auto* out = reinterpret_cast<std::int16_t*>(tile);
   for (std::int64_t c = 0; c < cols; c += 4) {
-    for (std::int64_t r = 0; r < rows; ++r) {
-      for (const int j : kOrder) {
-        *out++ = c + j < cols ? codes[r * row_stride + c + j] : std::int16_t{0};
-      }
+    for (std::int64_t r = 0; r < rows; ++r, out += 4) {
+      const auto four = load_codes<4>(codes + r * row_stride, c, cols);
+      out[0] = four[0];
+      out[1] = four[2];
+      out[2] = four[1];
+      out[3] = four[3];
     }
   }
 }
@@ -103,10 +119,10 @@ void pack_u7(const std::int8_t* codes, std::int64_t row_stride, std::int64_t row
              std::int64_t cols, std::byte* tile) {
   auto* out = reinterpret_cast<std::uint8_t*>(tile);
   for (std::int64_t c = 0; c < cols; c += 4) {
-    for (std::int64_t r = 0; r < rows; ++r) {
-      for (int j = 0; j < 4; ++j) {
-        const int code = c + j < cols ? codes[r * row_stride + c + j] : 0;
-        *out++ = static_cast<std::uint8_t>(code + kU7Offset);
+    for (std::int64_t r = 0; r < rows; ++r, out += 4) {
+      const auto four = load_codes<4>(codes + r * row_stride, c, cols);
+      for (std::size_t j = 0; j < 4; ++j) {
+        out[j] = static_cast<std::uint8_t>(four[j] + kU7Offset);
       }
     }
   }
@@ -117,15 +133,18 @@ void pack_s8(const std::int8_t* codes, std::int64_t row_stride, std::int64_t row
   auto* start = reinterpret_cast<std::int16_t*>(tile);
   auto* out = reinterpret_cast<std::int8_t*>(tile + (cols + 31) / 32 * rows * 4);
   for (std::int64_t c = 0; c < cols; c += 32) {
-    for (std::int64_t r = 0; r < rows; ++r) {
+    for (std::int64_t r = 0; r < rows; ++r, start += 2) {
+      const auto piece = load_codes<32>(codes + r * row_stride, c, cols);
       int sums[2] = {0, 0};
-      for (std::int64_t j = 0; j < 32; ++j) {
-        const std::int8_t code =
-            c + j < cols ? codes[r * row_stride + c + j] : std::int8_t{0};
-        sums[j % 4 / 2] += code;
-        out[(j / 8 * rows + r) * 8 + j % 8] = code;
+      for (std::size_t j = 0; j < 32; j += 4) {
+        sums[0] += piece[j] + piece[j + 1];
+        sums[1] += piece[j + 2] + piece[j + 3];
       }
-      for (const int sum : sums) *start++ = static_cast<std::int16_t>(-8 * sum);
+      for (std::int64_t g = 0; g < 4; ++g) {
+        std::memcpy(out + (g * rows + r) * 8, piece.data() + 8 * g, 8);
+      }
+      start[0] = static_cast<std::int16_t>(-8 * sums[0]);
+      start[1] = static_cast<std::int16_t>(-8 * sums[1]);
     }
     out += 32 * rows;
   }

@@ -24,8 +24,8 @@ constexpr int kLanes = static_cast<int>(hn::MaxLanes(d32));
 constexpr int kVectors = static_cast<int>(kPanelOutputs) / kLanes;
 // Panels that a full tile takes at once: 6 x 2 vectors of sums stay in registers.
 constexpr int kTilePanels = 2 / kVectors;
-// Ahead of each of several streams; farther is slower.
-constexpr int64_t kPrefetch = 512;
+// Ahead of each of several streams; with eight of them farther is slower.
+constexpr int64_t kPrefetch = 256;
 
 // One vector of sums per row, panel and part of a panel.
 template <class D, int kRows, int kPanels>
@@ -112,18 +112,26 @@ struct Streams {
     HWY_UNROLL(8)
     for (auto& stream : v) stream += bytes;
   }
-  HWY_INLINE void Prefetch() const {
+  HWY_INLINE void Prefetch(int64_t ahead = kPrefetch) const {
     HWY_UNROLL(8)
-    for (auto& stream : v) hwy::Prefetch(stream + kPrefetch);
+    for (auto& stream : v) hwy::Prefetch(stream + ahead);
   }
 };
 
-// Op<kRows, kPanels>(a, panel) for all panels. One row is bound by memory: four streams
-// reach its speed, one does not.
+// Op<kRows, kPanels>(a, panel) for all panels. One row is bound by memory: eight streams
+// reach its speed, one or four do not.
 template <template <int, int> class Op, int kRows, int kPanels>
 HWY_INLINE void AllPanels(const PanelProduct& a) {
   int64_t panel = a.first;
-  for (; panel + kPanels <= a.last; panel += kPanels) Op<kRows, kPanels>::Run(a, panel);
+  for (; panel + kPanels <= a.last; panel += kPanels) {
+    if (kRows <= 4) {
+      // The first lines of the panels that come next, which no stream runs into; beyond the
+      // last panel a prefetch does nothing.
+      const Streams<kPanels> next(a, panel + kPanels);
+      for (int64_t ahead = 0; ahead < kPrefetch; ahead += 64) next.Prefetch(ahead);
+    }
+    Op<kRows, kPanels>::Run(a, panel);
+  }
   if constexpr (kPanels > 1) {
     for (; panel < a.last; ++panel) Op<kRows, 1>::Run(a, panel);
   }
@@ -133,7 +141,7 @@ template <template <int, int> class Op>
 HWY_INLINE void AllRows(const PanelProduct& a) {
   switch (a.rows) {
     case 1:
-      return AllPanels<Op, 1, 4>(a);
+      return AllPanels<Op, 1, 8 / kVectors>(a);
     case 2:
       return AllPanels<Op, 2, 2 * kTilePanels>(a);
     case 3:

@@ -47,6 +47,10 @@ class PackedWeights {
     std::vector<std::int32_t> offsets;  // kU7: 64 times the sum of an output's codes
   };
 
+  // multiply() for rows [first, last) of `rows`.
+  void multiply_chunk(const std::byte* tiles, const float* x_scale, std::int64_t rows,
+                      std::int64_t first, std::int64_t last, std::span<const float> bias,
+                      float* y) const;
   void add_strip(std::int64_t first, const kernels::PanelShape& shape);
   [[nodiscard]] std::int64_t tiles_before(std::size_t strip, std::int64_t rows) const;
   // One tile of rows times one piece of outputs; `sums` and `y` are [kTileRows][stride].
