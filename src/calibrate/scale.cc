@@ -190,6 +190,42 @@ std::vector<std::string> check_scale(float scale, const ValueStats& stats) {
   return findings;
 }
 
+ClippingCost clipping_cost(float scale, const ValueStats& stats) {
+  ClippingCost cost;
+  if (stats.count() == 0 || !(scale > 0) || !std::isfinite(scale)) return cost;
+  const double step = static_cast<double>(scale);
+  const double last = 127 * step;
+  double energy = 0;
+  std::int64_t clipped = 0;
+  for (const MagnitudeCount& entry : stats.magnitudes()) {
+    const double magnitude = static_cast<double>(entry.magnitude);
+    const double count = static_cast<double>(entry.count);
+    energy += count * magnitude * magnitude;
+    if (magnitude > last + step / 2) {
+      clipped += entry.count;
+      cost.clip_error += count * (magnitude - last) * (magnitude - last);
+    } else if (magnitude != 0) {
+      cost.round_error += count * step * step / 12;
+    }
+  }
+  cost.clipped = static_cast<double>(clipped) / static_cast<double>(stats.count());
+  if (energy > 0) {
+    cost.relative_error = std::sqrt((cost.clip_error + cost.round_error) / energy);
+  }
+  return cost;
+}
+
+std::vector<std::string> check_clipping(float scale, const ValueStats& stats) {
+  const ClippingCost cost = clipping_cost(scale, stats);
+  if (cost.clip_error <= cost.round_error) return {};
+  return {fmt::format(
+      "scale {} saturates {:.2g} % of the values, which costs {:.3g} times what rounding "
+      "does ({:.1f} % of the input is lost): take dynamic scales, the largest magnitude "
+      "or a percentile nearer to 1",
+      scale, 100 * cost.clipped, cost.clip_error / cost.round_error,
+      100 * cost.relative_error)};
+}
+
 Result<WeightRange> weight_range(std::span<const float> weights) {
   if (weights.empty()) {
     return Status::invalid_argument("weight range: no weights, expected at least one");

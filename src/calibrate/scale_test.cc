@@ -160,5 +160,21 @@ TEST(WeightRange, HoldsBothEnds) {
   EXPECT_EQ(weight_range(bad).status().code(), StatusCode::kNotFinite);
 }
 
+TEST(Clipping, CostsAreThoseOfTheDefinition) {
+  // 127 values of 1, one of 101; the scale holds 1 exactly, and the other loses 100.
+  std::vector<float> values(127, 1.0f);
+  values.push_back(101);
+  const ClippingCost cost = clipping_cost(1.0f / 127, stats_of(values));
+  EXPECT_NEAR(cost.clipped, 1.0 / 128, 1e-12);
+  EXPECT_NEAR(cost.clip_error, 1e4, 1e-2);
+  EXPECT_NEAR(cost.round_error, 127.0 / (127 * 127 * 12), 1e-6);
+  EXPECT_NEAR(cost.relative_error, std::sqrt(1e4 / (127 + 101 * 101)), 1e-3);
+  const auto warnings = check_clipping(1.0f / 127, stats_of(values));
+  ASSERT_EQ(warnings.size(), 1u);
+  EXPECT_NE(warnings[0].find("saturates 0.78 %"), std::string::npos) << warnings[0];
+  EXPECT_TRUE(check_clipping(101.0f / 127, stats_of(values)).empty());
+  EXPECT_TRUE(check_clipping(1, ValueStats()).empty());
+}
+
 }  // namespace
 }  // namespace pith

@@ -47,6 +47,23 @@ Result<float> calibrated_scale(const ValueStats& stats, const ScaleOptions& opti
 /// good one is finite, above 0, and within [1/1000, 10] times largest magnitude / 127.
 [[nodiscard]] std::vector<std::string> check_scale(float scale, const ValueStats& stats);
 
+/// What a static int8 scale costs the values seen: those beyond 127 steps saturate, all
+/// others are rounded.
+struct ClippingCost {
+  double clipped = 0;      ///< share of the values that saturate
+  double clip_error = 0;   ///< sum of squared errors of those
+  double round_error = 0;  ///< of all others: scale^2 / 12 each
+
+  /// Relative to the energy of the values, as a root: what the layer's input loses.
+  double relative_error = 0;
+};
+[[nodiscard]] ClippingCost clipping_cost(float scale, const ValueStats& stats);
+
+/// A warning if saturation costs more than rounding, as the 99th percentile of activations
+/// with outliers does; nothing if the scale is well chosen.
+[[nodiscard]] std::vector<std::string> check_clipping(float scale,
+                                                      const ValueStats& stats);
+
 /// Smallest and largest weight, and the int8 scale that holds both.
 struct WeightRange {
   float min = 0;
