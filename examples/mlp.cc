@@ -7,6 +7,7 @@
 // each, and `labels`. The demo's files (examples/demo) are such, and what pith compress makes
 // of them.
 #include <pith/pith.h>
+#include <pith/quantize/dense.h>
 
 #include <algorithm>
 #include <cstdio>
@@ -29,6 +30,9 @@ pith::Status run(const char* model_path, const char* test_path) {
   PITH_TRY(const auto test, pith::Checkpoint::open(test_path));
   PITH_TRY(std::vector<float> values, read(*test, "images"));
   PITH_TRY(const std::vector<float> labels, read(*test, "labels"));
+  if (values.empty() || labels.empty()) {
+    return pith::Status::invalid_argument("the test has no images or no labels");
+  }
   const auto count = static_cast<std::int64_t>(labels.size());
   const float largest = *std::max_element(values.begin(), values.end());
   for (float& pixel : values) pixel /= largest;  // from 0 to 1

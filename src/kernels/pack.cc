@@ -17,6 +17,7 @@ std::int64_t group_offset(const PanelShape& shape, std::int64_t g) {
 }  // namespace
 
 void clear_panels(const PanelShape& shape, std::byte* panels) noexcept {
+  if (shape.bytes() == 0) return;
   // Code 0 is byte 0, or two nibbles of 8.
   std::memset(panels, shape.bits == 4 ? 0x88 : 0,
               static_cast<std::size_t>(shape.bytes()));

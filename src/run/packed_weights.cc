@@ -77,6 +77,7 @@ PackedWeights::PackedWeights(const QuantizedTensor& weight, TileKind kind)
                       .block = blocks ? scheme.block_size : 0,
                       .half_scales = scheme.scale_type == DType::kF16});
   }
+  if (inputs_ == 0) return;  // rows without values may have no scales either
   if (!blocks) row_scale_.resize(static_cast<std::size_t>(outputs_));
   const std::int64_t row_blocks = blocks ? inputs_ / scheme.block_size : 1;
   parallel_pieces(
