@@ -7,7 +7,7 @@ set -euo pipefail
 
 build=(cmake ninja-build g++ pkg-config libhwy-dev libtbb-dev libfmt-dev nlohmann-json3-dev
        zlib1g-dev libxxhash-dev libre2-dev libyaml-cpp-dev libcli11-dev)
-check=(libgtest-dev librapidcheck-dev libbenchmark-dev python3 python3-venv
+check=(libgtest-dev librapidcheck-dev libbenchmark-dev python3 python3-dev python3-venv
        clang-14 libclang-rt-14-dev clang-format-14 clang-tidy-14)
 neon=(cmake ninja-build g++-aarch64-linux-gnu qemu-user)
 
