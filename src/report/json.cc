@@ -104,7 +104,7 @@ Json totals_json(const ReportTotals& totals) {
           {"zeros", totals.zeros},
           {"ratio", totals.ratio},
           {"bits_per_weight", totals.bits_per_weight},
-          {"bytes_per_second", totals.bytes_per_second},
+          {"bytes_per_second", number(totals.bytes_per_second)},
           {"rmse", number(totals.rmse)},
           {"sqnr_db", number(totals.sqnr_db)}};
 }

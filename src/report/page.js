@@ -221,6 +221,7 @@ const showTable = () => {
       row.append(cell);
     }
     row.addEventListener("click", () => choose(tensor, true));
+    row.tabIndex = 0;
     row.tensor = tensor;
     body.append(row);
   }
@@ -245,6 +246,16 @@ const showTable = () => {
     more.append(" ", clear);
   }
 };
+
+// Rows by the keyboard: up and down move, Enter and the space bar choose.
+byId("table").addEventListener("keydown", event => {
+  const row = event.target.closest("tbody tr");
+  if (!row || event.target !== row) return;
+  const next = {ArrowDown: row.nextElementSibling, ArrowUp: row.previousElementSibling}[event.key];
+  if (next) next.focus();
+  if (event.key === "Enter" || event.key === " ") choose(row.tensor, true);
+  if (next || event.key === " ") event.preventDefault();
+});
 
 const tableHead = () => {
   const head = el("tr");

@@ -97,6 +97,10 @@ def check_choosing(page):
     assert painted > 20, "the sparsity picture is empty"
     row_of("model.layers.7.input_layernorm.weight").click()
     assert page.locator("#detail svg").count() == 0 and "kept" in page.inner_text("#detail")
+    page.keyboard.press("ArrowUp")
+    page.keyboard.press("Enter")
+    assert page.inner_text("#detail h3") == page.get_attribute("tr[aria-selected=true] td.name", "title")
+    assert "layernorm" not in page.inner_text("#detail h3"), page.inner_text("#detail h3")
 
 
 def check_finding(page, tensors):
