@@ -246,11 +246,15 @@ struct BlockCoder {
   const EncodeGroups& args;
   VF low;
   VF high;
+  V8 low_byte;  // in registers: a store of codes could change what is behind a reference
+  V8 high_byte;
 
   HWY_INLINE explicit BlockCoder(const EncodeGroups& codes)
       : args(codes),
         low(hn::Set(kDF, kShift + static_cast<float>(codes.low))),
-        high(hn::Set(kDF, kShift + static_cast<float>(codes.high))) {}
+        high(hn::Set(kDF, kShift + static_cast<float>(codes.high))),
+        low_byte(hn::Set(kD8, static_cast<std::int8_t>(codes.low))),
+        high_byte(hn::Set(kD8, static_cast<std::int8_t>(codes.high))) {}
 
   HWY_INLINE V8 Step(const float* values, const Factors& factors,
                      const float* divisor) const {
@@ -260,8 +264,7 @@ struct BlockCoder {
     if (HWY_LIKELY(
             (FastCodes < kLimit && !kLimitBytes > (values, factors, low, high, codes)))) {
       if constexpr (kLimitBytes) {
-        codes = hn::Max(codes, hn::Set(kD8, static_cast<std::int8_t>(args.low)));
-        codes = hn::Min(codes, hn::Set(kD8, static_cast<std::int8_t>(args.high)));
+        codes = hn::Min(hn::Max(codes, low_byte), high_byte);
       }
       return codes;
     }
