@@ -99,7 +99,7 @@ ErrorSums ErrorSumsImpl(const float* before, const float* after, std::int64_t n)
     std::memcpy(x, before + whole, rest);
     std::memcpy(y, after + whole, rest);
   }
-  Lanes lanes;
+  Lanes lanes = {};
   for (std::int64_t lane = 0; lane < 8; lane += kLanes) {
     Sums sums;
     sums.error = sums.error_squared = sums.squared_before = sums.squared_after =
