@@ -260,9 +260,9 @@ struct BlockCoder {
                      const float* divisor) const {
     // Codes of ordinary groups are at most a step outside: with 4 bits, bytes hold them.
     constexpr bool kLimitBytes = kLimit && kPacking != Packing::kInt8;
+    constexpr bool kLimitValues = kLimit && !kLimitBytes;
     V8 codes;
-    if (HWY_LIKELY(
-            (FastCodes < kLimit && !kLimitBytes > (values, factors, low, high, codes)))) {
+    if (HWY_LIKELY(FastCodes<kLimitValues>(values, factors, low, high, codes))) {
       if constexpr (kLimitBytes) {
         codes = hn::Min(hn::Max(codes, low_byte), high_byte);
       }
@@ -310,7 +310,7 @@ std::int64_t QuantizeAll(const QuantizeGroups& args) {
   const std::int64_t size = kSize != 0 ? kSize : codes.in.size;
   const std::int64_t batches =
       (codes.in.groups - (codes.in.last == codes.in.size ? 0 : 1)) / kGroups;
-  if (batches == 0) return 0;
+  if (batches <= 0) return 0;
   const std::int64_t stride = codes.stride;
   const float* values = codes.in.values;
   std::uint8_t* out = codes.codes;
