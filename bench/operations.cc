@@ -105,21 +105,24 @@ struct Tensors::Impl {
     };
   }
 
-  void encode(const Scheme& scheme, const CodeSpans& to) {
+  void encode(const Scheme& scheme, const CodeSpans& to,
+              ErrorFigures* figures = nullptr) {
     const TensorView weight = view(DType::kF32, weights);
     Quantizer quantizer = expect(Quantizer::make(scheme, shape));
     while (quantizer.needs_scan()) {
       expect(quantizer.scan(weight, 0));
       expect(quantizer.end_scan());
     }
-    expect(quantizer.encode(weight, 0, to));
+    expect(quantizer.encode(weight, 0, to, figures));
   }
 
-  std::function<void()> quantize_to(const Scheme& scheme) {
-    return [this, scheme] {
+  std::function<void()> quantize_to(const Scheme& scheme, bool measured = false) {
+    return [this, scheme, measured] {
       const auto codes = static_cast<std::size_t>(scheme.code_bytes(shape));
       const auto scales = static_cast<std::size_t>(scheme.scale_bytes(shape));
-      encode(scheme, {out.bytes().first(codes), group_scales.bytes().first(scales)});
+      ErrorFigures figures;
+      encode(scheme, {out.bytes().first(codes), group_scales.bytes().first(scales)},
+             measured ? &figures : nullptr);
     };
   }
 
@@ -184,6 +187,16 @@ std::vector<Operation> Tensors::operations() {
        t.quantize_to(Scheme::int4_blocks(32))},
       {"Q8_0", {kRead4Write1}, 0.75, 0, t.quantize_to(Scheme::q8_0())},
       {"Q4_0", {kRead4WriteHalf}, 0.70, 0, t.quantize_to(Scheme::q4_0())},
+      {"int8 block 32 and its error",
+       {kRead4Write1},
+       0,
+       0,
+       t.quantize_to(Scheme::int8_blocks(32), true)},
+      {"int8 row and its error",
+       {kRead4Write1},
+       0,
+       0,
+       t.quantize_to(Scheme::int8_rows(), true)},
       {"dequantize int8 row",
        {kRead1Write4},
        0.90,

@@ -14,6 +14,9 @@ HWY_BEFORE_NAMESPACE();
 namespace pith::kernels::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
+// Bytes ahead that are asked for: the codes of the next groups but some.
+constexpr std::int64_t kPrefetch = 1024;
+
 constexpr std::int64_t kSlice = 256;  // codes of 4 bits that are unpacked at a time
 
 // n codes of 4 bits, n <= kSlice, to bytes. Reads and writes whole vectors inside
@@ -112,26 +115,41 @@ HWY_INLINE void DecodeGroup(const std::uint8_t* codes, std::int64_t n, Scale by,
   }
 }
 
-template <Packing kPacking, bool kStream, bool kZeroPoint>
+// kSize: of a group, or 0 if it is known only here.
+template <Packing kPacking, bool kStream, bool kZeroPoint, std::int64_t kSize>
 void DecodeAll(const DecodeGroups& args) {
   const std::int64_t groups = args.groups;
-  const std::int64_t size = args.size;
+  const std::int64_t size = kSize != 0 ? kSize : args.size;
   const std::int64_t stride = args.stride;
   const std::int64_t step = args.one_scale ? 0 : 1;
   const float* scale = args.scales;
   const float* zero_point = args.zero_points;
   const std::uint8_t* codes = args.codes;
   float* out = args.out;
-  for (std::int64_t g = 0; g < groups; ++g) {
+  const auto decode = [&](std::int64_t n) HWY_ATTR {
     const Scale by = {*scale, kZeroPoint ? *zero_point : 0.0F};
-    DecodeGroup<kPacking, kStream, kZeroPoint>(codes, g + 1 < groups ? size : args.last,
-                                               by, out);
+    hwy::Prefetch(codes + kPrefetch);
+    DecodeGroup<kPacking, kStream, kZeroPoint>(codes, n, by, out);
     codes += stride;
     out += size;
     scale += step;
     if constexpr (kZeroPoint) zero_point += step;
+  };
+  for (std::int64_t g = 0; g + 1 < groups; ++g) decode(size);
+  if (groups > 0) decode(args.last);
+}
+
+template <Packing kPacking, bool kStream, bool kZeroPoint>
+HWY_INLINE void DecodeSizes(const DecodeGroups& args) {
+  // With a constant size the loops over a group unroll.
+  switch (args.size) {
+    case 32:
+      return DecodeAll<kPacking, kStream, kZeroPoint, 32>(args);
+    case 64:
+      return DecodeAll<kPacking, kStream, kZeroPoint, 64>(args);
+    default:
+      return DecodeAll<kPacking, kStream, kZeroPoint, 0>(args);
   }
-  if (kStream) hwy::FlushStream();
 }
 
 template <Packing kPacking>
@@ -140,11 +158,11 @@ HWY_INLINE void DecodePacking(const DecodeGroups& args) {
                       reinterpret_cast<std::uintptr_t>(args.out) % sizeof(VF) == 0 &&
                       (args.groups == 1 || args.size % kLanes == 0);
   if (args.zero_points != nullptr) {
-    stream ? DecodeAll<kPacking, true, true>(args)
-           : DecodeAll<kPacking, false, true>(args);
+    stream ? DecodeSizes<kPacking, true, true>(args)
+           : DecodeSizes<kPacking, false, true>(args);
   } else {
-    stream ? DecodeAll<kPacking, true, false>(args)
-           : DecodeAll<kPacking, false, false>(args);
+    stream ? DecodeSizes<kPacking, true, false>(args)
+           : DecodeSizes<kPacking, false, false>(args);
   }
 }
 
@@ -170,6 +188,8 @@ HWY_EXPORT(DecodeGroupsImpl);
 void decode_groups(const DecodeGroups& args) noexcept {
   PITH_DISPATCH(DecodeGroupsImpl)(args);
 }
+
+void finish_streams() noexcept { hwy::FlushStream(); }
 
 }  // namespace pith::kernels
 #endif

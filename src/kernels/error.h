@@ -23,4 +23,10 @@ ErrorSums error_sums(const float* before, const float* after, std::int64_t n) no
 ErrorSums reference_error_sums(const float* before, const float* after,
                                std::int64_t n) noexcept;
 
+/// The first element with |before - after| == error, or -1.
+std::int64_t first_error(const float* before, const float* after, std::int64_t n,
+                         double error) noexcept;
+std::int64_t reference_first_error(const float* before, const float* after,
+                                   std::int64_t n, double error) noexcept;
+
 }  // namespace pith::kernels

@@ -40,4 +40,12 @@ ErrorSums reference_error_sums(const float* before, const float* after,
   return sums;
 }
 
+std::int64_t reference_first_error(const float* before, const float* after,
+                                   std::int64_t n, double error) noexcept {
+  for (std::int64_t i = 0; i < n; ++i) {
+    if (std::fabs(double{before[i]} - double{after[i]}) == error) return i;
+  }
+  return -1;
+}
+
 }  // namespace pith::kernels

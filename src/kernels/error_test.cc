@@ -40,6 +40,12 @@ TEST(ErrorSums, EverySetAddsInTheSameOrder) {
       ASSERT_TRUE(set_target(target).ok());
       SCOPED_TRACE(target + " " + std::to_string(n));
       expect_same(error_sums(before.data() + 1, after.data() + 1, n), expected);
+      for (std::size_t i = 1; i < before.size(); i += 1 + before.size() / 50) {
+        const double error = std::fabs(double{before[i]} - double{after[i]});
+        EXPECT_EQ(first_error(before.data() + 1, after.data() + 1, n, error),
+                  reference_first_error(before.data() + 1, after.data() + 1, n, error));
+      }
+      EXPECT_EQ(first_error(before.data() + 1, after.data() + 1, n, -1.0), -1);
     }
   }
   ASSERT_TRUE(set_target("").ok());

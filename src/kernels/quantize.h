@@ -140,9 +140,12 @@ struct DecodeGroups {
   std::int64_t groups;
   std::int64_t size;
   std::int64_t last;
-  bool stream = false;
+  bool stream = false;  // stores bypass the caches; finish_streams() ends them
 };
 void decode_groups(const DecodeGroups& args) noexcept;
 void reference_decode_groups(const DecodeGroups& args) noexcept;
+
+// What this thread has stored with `stream` is there for others from now on.
+void finish_streams() noexcept;
 
 }  // namespace pith::kernels

@@ -246,22 +246,25 @@ struct BlockCoder {
   const EncodeGroups& args;
   VF low;
   VF high;
+  V8 low_byte;  // in registers: a store of codes could change what is behind a reference
+  V8 high_byte;
 
   HWY_INLINE explicit BlockCoder(const EncodeGroups& codes)
       : args(codes),
         low(hn::Set(kDF, kShift + static_cast<float>(codes.low))),
-        high(hn::Set(kDF, kShift + static_cast<float>(codes.high))) {}
+        high(hn::Set(kDF, kShift + static_cast<float>(codes.high))),
+        low_byte(hn::Set(kD8, static_cast<std::int8_t>(codes.low))),
+        high_byte(hn::Set(kD8, static_cast<std::int8_t>(codes.high))) {}
 
   HWY_INLINE V8 Step(const float* values, const Factors& factors,
                      const float* divisor) const {
     // Codes of ordinary groups are at most a step outside: with 4 bits, bytes hold them.
     constexpr bool kLimitBytes = kLimit && kPacking != Packing::kInt8;
+    constexpr bool kLimitValues = kLimit && !kLimitBytes;
     V8 codes;
-    if (HWY_LIKELY(
-            (FastCodes < kLimit && !kLimitBytes > (values, factors, low, high, codes)))) {
+    if (HWY_LIKELY(FastCodes<kLimitValues>(values, factors, low, high, codes))) {
       if constexpr (kLimitBytes) {
-        codes = hn::Max(codes, hn::Set(kD8, static_cast<std::int8_t>(args.low)));
-        codes = hn::Min(codes, hn::Set(kD8, static_cast<std::int8_t>(args.high)));
+        codes = hn::Min(hn::Max(codes, low_byte), high_byte);
       }
       return codes;
     }
@@ -307,7 +310,7 @@ std::int64_t QuantizeAll(const QuantizeGroups& args) {
   const std::int64_t size = kSize != 0 ? kSize : codes.in.size;
   const std::int64_t batches =
       (codes.in.groups - (codes.in.last == codes.in.size ? 0 : 1)) / kGroups;
-  if (batches == 0) return 0;
+  if (batches <= 0) return 0;
   const std::int64_t stride = codes.stride;
   const float* values = codes.in.values;
   std::uint8_t* out = codes.codes;

@@ -84,6 +84,7 @@ MagnitudeRank select_by_digits(std::span<const FloatSpan> spans, std::int64_t k)
     rest.assign(1, FloatSpan(same));
     spans = rest;
   }
+  rank.largest = largest;
   rank.has_nan = largest > kInfinityBits;
   return rank;
 }
@@ -261,7 +262,8 @@ MagnitudeRank select_magnitude(std::span<const FloatSpan> spans, std::int64_t k)
     } else {
       continue;
     }
-    rank.has_nan = static_cast<std::uint32_t>(counts.largest) > kInfinityBits;
+    rank.largest = static_cast<std::uint32_t>(counts.largest);
+    rank.has_nan = rank.largest > kInfinityBits;
     return rank;
   }
   return select_by_histogram(spans, k);

@@ -24,6 +24,7 @@ struct MagnitudeRank {
   std::int64_t below = 0;  ///< values of a smaller magnitude
   std::int64_t equal = 0;  ///< values of this magnitude: below <= k < below + equal
   bool has_nan = false;    ///< a NaN is among the values; first_nan tells where
+  std::uint32_t largest = 0;  ///< bits of the largest magnitude of all
 
   friend bool operator==(const MagnitudeRank&, const MagnitudeRank&) = default;
 };

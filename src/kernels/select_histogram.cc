@@ -130,6 +130,7 @@ bool MagnitudeHistogram::next_pass() {
   result_.bits = (high_ << kLowBits) | static_cast<std::uint32_t>(bin);
   result_.below = below_;
   result_.equal = wide_[bin];
+  result_.largest = largest_;
   result_.has_nan = largest_ > kInfinityBits;
   return false;
 }

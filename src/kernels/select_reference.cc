@@ -19,7 +19,8 @@ MagnitudeRank reference_select_magnitude(const float* values, std::int64_t n,
   const auto [first, last] = std::equal_range(sorted.begin(), sorted.end(), rank.bits);
   rank.below = first - sorted.begin();
   rank.equal = last - first;
-  rank.has_nan = sorted.back() > kInfinityBits;
+  rank.largest = sorted.back();
+  rank.has_nan = rank.largest > kInfinityBits;
   return rank;
 }
 

@@ -14,7 +14,10 @@
 namespace pith {
 namespace {
 
-constexpr std::int64_t kBatchGroups = 256;
+constexpr std::int64_t kBatchGroups = 512;
+// Blocks with their scales inside are read for these first: so few that memory is not
+// kept waiting.
+constexpr std::int64_t kBatchBlocks = 32;
 // Values of this many bytes would only push other data out of the caches.
 constexpr std::int64_t kStreamBytes = std::int64_t{32} << 20;
 
@@ -75,8 +78,10 @@ void decode_groups(const Part& part, std::int64_t begin, std::int64_t end,
                    std::int64_t last) {
   LoadedScales loaded;
   if (part.one_scale) loaded.load(part, 0, 1);
-  for (std::int64_t g = begin; g < end; g += kBatchGroups) {
-    const std::int64_t groups = std::min(kBatchGroups, end - g);
+  const std::int64_t step =
+      part.scheme.layout == Layout::kBlocks ? kBatchBlocks : kBatchGroups;
+  for (std::int64_t g = begin; g < end; g += step) {
+    const std::int64_t groups = std::min(step, end - g);
     if (!part.one_scale) loaded.load(part, g, groups);
     kernels::DecodeGroups args = args_of(part, loaded, g * part.stride);
     args.out += g * part.size;
@@ -84,6 +89,7 @@ void decode_groups(const Part& part, std::int64_t begin, std::int64_t end,
     args.last = g + groups < end ? part.size : last;
     kernels::decode_groups(args);
   }
+  if (part.stream) kernels::finish_streams();
 }
 
 // A group that is longer than a piece, by all threads.
@@ -97,6 +103,7 @@ void decode_long_group(const Part& part, std::int64_t group, std::int64_t n) {
         args.out += group * part.size + begin;
         args.size = args.last = end - begin;
         kernels::decode_groups(args);
+        if (part.stream) kernels::finish_streams();
       });
 }
 

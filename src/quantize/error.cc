@@ -16,14 +16,6 @@ namespace {
 
 constexpr std::int64_t kPiece = 32 * kErrorChunk;  // elements per task
 
-std::int64_t first_with_error(const float* before, const float* after, std::int64_t n,
-                              double error) {
-  for (std::int64_t i = 0; i < n; ++i) {
-    if (std::fabs(double{before[i]} - double{after[i]}) == error) return i;
-  }
-  return -1;
-}
-
 // The elements that are finite before, and where they were.
 struct FinitePairs {
   FinitePairs(const float* before_all, const float* after_all, std::int64_t n) {
@@ -105,7 +97,7 @@ std::int64_t add_chunk(ErrorFigures& figures, const float* before, const float* 
     add_sums(figures, sums, n);
     if (improves(figures, sums.max_error)) {
       figures.max_error = sums.max_error;
-      figures.max_index = offset + first_with_error(before, after, n, sums.max_error);
+      figures.max_index = offset + kernels::first_error(before, after, n, sums.max_error);
     }
     return -1;
   }
@@ -121,8 +113,8 @@ std::int64_t add_chunk(ErrorFigures& figures, const float* before, const float* 
   add_sums(figures, rest, finite);
   if (finite > 0 && improves(figures, rest.max_error)) {
     figures.max_error = rest.max_error;
-    const std::int64_t at =
-        first_with_error(pairs.before.data(), pairs.after.data(), finite, rest.max_error);
+    const std::int64_t at = kernels::first_error(pairs.before.data(), pairs.after.data(),
+                                                 finite, rest.max_error);
     figures.max_index = offset + pairs.index[static_cast<std::size_t>(at)];
   }
   return -1;

@@ -95,6 +95,15 @@ float percentile_magnitude(const float* values, std::int64_t n, double p, float 
   return percentile_or(*place, largest);
 }
 
+FinitePercentile finite_percentile(const Values& values, double p) {
+  const std::int64_t n = values.count();
+  if (!values.is_f32() || n <= kPieceElements) return {};
+  const kernels::MagnitudeRank rank = kernels::select_magnitude(
+      values.read(0, n, nullptr), n, kernels::percentile_rank(static_cast<float>(p), n));
+  if (rank.largest >= kernels::kInfinityBits) return {};
+  return {percentile_or(rank.bits, std::bit_cast<float>(rank.largest)), rank.largest};
+}
+
 float percentile_magnitude(const Values& values, std::int64_t first, std::int64_t n,
                            double p, float largest) {
   if (values.is_f32()) {

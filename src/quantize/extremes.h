@@ -42,6 +42,13 @@ float percentile_magnitude(const float* values, std::int64_t n, double p, float 
 /// Of values [first, first + n) of a tensor.
 float percentile_magnitude(const Values& values, std::int64_t first, std::int64_t n,
                            double p, float largest);
+/// The same without a pass to find the largest, whose bits it gives; below 0 if there is
+/// a value that is not finite, or the values have to be read otherwise.
+struct FinitePercentile {
+  float percentile = -1;
+  std::uint32_t largest = 0;
+};
+FinitePercentile finite_percentile(const Values& values, double p);
 /// The choice between the two.
 float percentile_or(std::uint32_t percentile_bits, float largest);
 

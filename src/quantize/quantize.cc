@@ -237,6 +237,12 @@ Status Quantizer::scan_whole(const TensorView& tensor) {
   // In memory a percentile is found faster than by the two passes of a stream.
   const Values values(tensor);
   const std::int64_t n = values.count();
+  if (const FinitePercentile found = finite_percentile(values, scheme_.percentile);
+      found.percentile >= 0) {
+    scan_->extremes.positive = found.largest;
+    scan_->percentile = found.percentile;
+    return finish_scan();
+  }
   Extremes extremes = find_extremes(values, 0, n, false, false);
   if (!extremes.finite()) {
     if (non_finite_ == NonFinite::kError) {
@@ -400,6 +406,12 @@ Result<float> compute_scale(std::span<const float> values, float largest_code,
   PITH_TRY(Shape shape, Shape::make({n}));
   PITH_TRY(TensorView view, TensorView::of(values, shape));
   const Values source(view);
+  if (rule == ScaleRule::kPercentile) {
+    if (const float magnitude = finite_percentile(source, percentile).percentile;
+        magnitude >= 0) {
+      return magnitude / largest_code;
+    }
+  }
   Extremes extremes = find_extremes(source, 0, n, false, false);
   if (!extremes.finite()) {
     if (non_finite == NonFinite::kError) {

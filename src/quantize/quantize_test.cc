@@ -67,6 +67,43 @@ TEST(Quantize, RowsByHand) {
   EXPECT_EQ(decoded(q), (std::vector<float>{127, 3, -3, 0, 0, 0, 0, 0}));
 }
 
+// Groups whose scale is subnormal or 0 interrupt the kernel for ordinary ones; a row alone
+// has too few groups for it.
+TEST(Quantize, RareGroupsAmongOrdinaryOnes) {
+  constexpr std::int64_t kTestRows = 200;
+  constexpr std::int64_t kTestCols = 64;
+  std::vector<float> values(kTestRows * kTestCols);
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    const std::size_t block = i / 32;
+    const float size = block % 37 == 5 ? 1e-7F : block % 41 == 6 ? 0.0F : 1.0F;
+    values[i] = size * std::sin(static_cast<float>(i * i % 1001));
+  }
+  for (const Scheme& scheme :
+       {Scheme::int8_blocks(32), Scheme::int8_blocks(64), Scheme::int4_blocks(32),
+        Scheme::int8_flat_blocks(64), Scheme::q8_0(), Scheme::q4_0()}) {
+    SCOPED_TRACE(scheme.to_string());
+    ErrorFigures figures;
+    const TensorView all = view(values, {kTestRows, kTestCols});
+    const QuantizedTensor whole = quantize(all, scheme).value();
+    const QuantizedTensor measured = quantize(all, scheme, {.figures = &figures}).value();
+    EXPECT_EQ(hex(measured.codes.bytes()), hex(whole.codes.bytes()));
+    std::string codes;
+    std::string scales;
+    for (auto row = values.begin(); row != values.end(); row += kTestCols) {
+      const std::vector<float> alone(row, row + kTestCols);
+      const QuantizedTensor q = quantize(view(alone, {1, kTestCols}), scheme).value();
+      codes += hex(q.codes.bytes()) + ' ';
+      scales += hex(q.scales.bytes()) + ' ';
+    }
+    EXPECT_EQ(hex(whole.codes.bytes()) + ' ', codes);
+    if (scheme.layout == Layout::kSplit) {
+      EXPECT_EQ(hex(whole.scales.bytes()) + ' ', scales);
+    }
+    figures.saturated = 0;  // which measure_error() cannot know
+    EXPECT_EQ(figures, measure_error(values, decoded(whole)).value());
+  }
+}
+
 TEST(Quantize, FourBitCodesLieTwoPerByteAndRowsBeginAByte) {
   const QuantizedTensor q =
       quantize(view({7, -7, 1, -1, 2, 3}, {2, 3}), Scheme::int4_tensor()).value();
@@ -368,6 +405,22 @@ TEST(ComputeScale, Rules) {
   EXPECT_EQ(percentile(0.6), 2 / 7.0F);
   EXPECT_EQ(percentile(0), 4 / 7.0F);  // 0 is the percentile: the largest instead
   EXPECT_EQ(compute_scale({}, 127).value(), 0);
+}
+
+TEST(ComputeScale, LargestOfManyIsSeenByThePercentile) {
+  std::vector<float> values(100000);
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    values[i] = i % 20 == 0 ? static_cast<float>(i + 1) : 0.0F;
+  }
+  const auto percentile = [&](double p, NonFinite policy = NonFinite::kError) {
+    return compute_scale(values, 1, ScaleRule::kPercentile, p, policy);
+  };
+  EXPECT_EQ(percentile(1).value(), 99981);
+  EXPECT_EQ(percentile(0.5).value(), 99981);  // 0 is the percentile
+  EXPECT_EQ(percentile(0.9500049).value(), 1);
+  values[77777] = -INFINITY;
+  expect_refused(percentile(0.99), StatusCode::kNotFinite, {"value 77777 is -inf"});
+  EXPECT_EQ(percentile(0.5, NonFinite::kCount).value(), 99981);
 }
 
 TEST(ComputeScale, BadArguments) {
