@@ -108,9 +108,8 @@ Result<std::vector<RuleChoice>> Recipe::choose(std::span<const TensorHeader> ten
 }
 
 Result<Recipe> recipe_from_flags(const RecipeFlags& flags) {
-  std::string yaml = "version: 1\n";
-  if (flags.skip_embeddings) yaml += "skip_embeddings: true\n";
-  yaml += "rules:\n";
+  std::string yaml = flags.skip_embeddings ? "version: 1\nskip_embeddings: true\nrules:\n"
+                                           : "version: 1\nrules:\n";
   for (const std::string& ignore : flags.ignore) {
     // A bare word is a regular expression that may be found anywhere in the name.
     // One that begins with a star can only be meant as a glob.
