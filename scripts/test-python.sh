@@ -11,6 +11,6 @@ fi
 "$venv/bin/python" -m pip install --quiet --disable-pip-version-check \
   'nanobind>=2.4' numpy ml_dtypes pytest safetensors gguf
 cmake --preset release -DPITH_BUILD_PYTHON=ON -DPython_EXECUTABLE="$venv/bin/python" >/dev/null
-cmake --build --preset release --target pith_python
+cmake --build --preset release --target pith_python pith_python_stub
 PYTHONPATH=$root/build/release/python exec "$venv/bin/python" -m pytest -q -p no:cacheprovider \
   python/tests --ignore=python/tests/interop "$@"
