@@ -4,6 +4,7 @@
 #pragma once
 
 #include <tbb/blocked_range.h>
+#include <tbb/global_control.h>
 #include <tbb/parallel_for.h>
 #include <tbb/task_arena.h>
 
@@ -12,11 +13,18 @@
 
 namespace pith {
 
+/// True if the library may use one thread only (threads.h). Work is then done by the caller without
+/// oneTBB, which does not end when memory ends while it makes its own tables.
+inline bool single_thread() {
+  return tbb::global_control::active_value(tbb::global_control::max_allowed_parallelism) <=
+         1;
+}
+
 /// Calls body(i) once for each i in [0, count), in any order, on any thread.
 template <typename Body>
 void parallel_for(std::int64_t count, const Body& body) {
-  if (count <= 1) {
-    if (count == 1) body(std::int64_t{0});
+  if (count <= 1 || single_thread()) {
+    for (std::int64_t i = 0; i < count; ++i) body(i);
     return;
   }
   tbb::parallel_for(
@@ -31,6 +39,7 @@ void parallel_for(std::int64_t count, const Body& body) {
 /// meanwhile: needed where work waits for other work of the same loop.
 template <typename Body>
 void isolated(const Body& body) {
+  if (single_thread()) return body();
   tbb::this_task_arena::isolate(body);
 }
 
