@@ -241,6 +241,27 @@ TEST_F(LinearTest, InputScaleUndoesSmoothing) {
   }
 }
 
+TEST_F(LinearTest, NoInputsGiveTheBiasAndNoOutputsNothing) {
+  const std::vector<float> bias = {1, 2, 3};
+  const std::vector<float> none;
+  for (const Scheme& scheme : {Scheme::int8_tensor(), Scheme::int8_rows(),
+                               Scheme::int4_rows(), Scheme::int8_blocks(32)}) {
+    const auto narrow = TensorView::of(none, Shape::make({3, 0}).value(), "w");
+    const auto no_inputs = quantize(*narrow, scheme);
+    ASSERT_TRUE(no_inputs) << no_inputs.error().message();
+    Linear layer = Linear::make(*no_inputs, bias).value();
+    std::vector<float> y(6);
+    ASSERT_TRUE(layer.forward({}, 2, y).ok());
+    EXPECT_EQ(y, (std::vector<float>{1, 2, 3, 1, 2, 3})) << scheme.to_string();
+
+    const auto flat = TensorView::of(none, Shape::make({0, 32}).value(), "w");
+    const auto no_outputs = quantize(*flat, scheme);
+    ASSERT_TRUE(no_outputs) << no_outputs.error().message();
+    Linear empty = Linear::make(*no_outputs).value();
+    EXPECT_TRUE(empty.forward(std::vector<float>(64), 2, {}).ok());
+  }
+}
+
 TEST_F(LinearTest, BadInputIsRefused) {
   const QuantizedTensor weight = quantized(4, 8, Scheme::int8_rows());
   EXPECT_FALSE(Linear::make(weight, std::vector<float>(3)));
