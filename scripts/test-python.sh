@@ -17,7 +17,7 @@ if ! cmp -s <(cat "${requirements[@]}") "$venv/installed"; then
 fi
 
 cmake --preset release -DPITH_BUILD_PYTHON=ON -DPython_EXECUTABLE="$venv/bin/python" >/dev/null
-cmake --build --preset release --target pith_cli pith_python
+cmake --build --preset release --target pith_cli pith_python pith_python_stub
 export PITH=$PWD/build/release/cli/pith
 for tests in tests/interop python/tests; do
   PYTHONPATH=$PWD/build/release/python "$venv/bin/python" -m pytest -q -p no:cacheprovider "$tests" "$@"

@@ -280,7 +280,8 @@ void add_calibrate(nb::module_& m) {
       [](Values& stats) {
         return stats.with([](ValueStats& s) { return suggested_scale(s); });
       },
-      arg("stats"));
+      arg("stats"),
+      "The 99th percentile / 127, or the largest magnitude / 127 where that is 0.");
   m.def(
       "check_scale",
       [](float scale, Values& stats) {

@@ -218,7 +218,8 @@ void add_codes(nb::module_& m) {
         unlocked([&] { return blockwise_decompress(all, out.span()); });
         return out.array();
       },
-      arg("codes"), arg("scales"), arg("block_size") = 256);
+      arg("codes"), arg("scales"), arg("block_size") = 256,
+      "The values of such codes and scales.");
   m.def(
       "top_k_compress",
       [](nb::handle x, double fraction) {
@@ -245,7 +246,8 @@ void add_codes(nb::module_& m) {
         unlocked([&] { return top_k_decompress(kept, out.span()); });
         return out.array();
       },
-      arg("indices"), arg("values"), arg("elements"));
+      arg("indices"), arg("values"), arg("elements"),
+      "Zeros, and each value at its index.");
 }
 
 }  // namespace

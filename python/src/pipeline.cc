@@ -174,8 +174,8 @@ void add_pipeline(nb::module_& m) {
         const CompressOptions options = options_of(recipe, fields);
         return unlocked([&] { return plan(source, output, options); });
       },
-      arg("source"), arg("output") = "",
-      arg("recipe").none() = nb::none(), arg("options"),
+      arg("source"), arg("output") = "", arg("recipe").none() = nb::none(),
+      arg("options"),
       (std::string("What compress() would do; reads headers only.") + kKeywords).c_str());
   m.def(
       "compress",
