@@ -29,19 +29,31 @@ limit=(-max_total_time="$seconds" -entropic=0)
 [[ -n ${PITH_FUZZ_RUNS:-} ]] && limit=(-runs="$PITH_FUZZ_RUNS" -entropic=0)
 findings=$build/findings
 mkdir -p "$findings"
-failed=0
-for name in "${targets[@]}"; do
-  corpus=$build/corpus/$name
+fuzz() {
+  local name=$1 corpus=$build/corpus/$1 dictionary=() failed=0
   mkdir -p "$corpus"
-  dictionary=()
   [[ -f fuzz/$name.dict ]] && dictionary=(-dict="fuzz/$name.dict")
-  echo "== $name"
-  if ! "$build/fuzz/fuzz_$name" "${limit[@]}" "${dictionary[@]}" -timeout=10 -rss_limit_mb=512 \
+  "$build/fuzz/fuzz_$name" "${limit[@]}" "${dictionary[@]}" -timeout=10 -rss_limit_mb=512 \
     -malloc_limit_mb=256 -max_len=4096 -print_final_stats=1 -verbosity=0 \
-    -artifact_prefix="$findings/$name-" "$corpus" "fuzz/corpus/$name" 2> "$corpus.log"; then
-    failed=1
-    tail -n 40 "$corpus.log"
-  fi
+    -artifact_prefix="$findings/$name-" "$corpus" "fuzz/corpus/$name" 2> "$corpus.log" || failed=1
+  echo "== $name"
+  [[ $failed == 0 ]] || tail -n 40 "$corpus.log"
   grep -E "^stat::(number_of_executed_units|average_exec_per_sec|peak_rss_mb)" "$corpus.log" || true
+  return $failed
+}
+# As many at once as there are processors.
+failed=0
+running=0
+for name in "${targets[@]}"; do
+  if ((running == $(nproc))); then
+    wait -n || failed=1
+    running=$((running - 1))
+  fi
+  fuzz "$name" &
+  running=$((running + 1))
+done
+while ((running > 0)); do
+  wait -n || failed=1
+  running=$((running - 1))
 done
 exit $failed

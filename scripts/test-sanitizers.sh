@@ -6,7 +6,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 scripts/setup.sh
 
-cmake --preset fuzz -DPITH_BUILD_TESTS=ON -DPITH_BUILD_CLI=ON >/dev/null
+cmake --preset fuzz -DPITH_READERS_ONLY=OFF -DPITH_BUILD_TESTS=ON -DPITH_BUILD_CLI=ON >/dev/null
 cmake --build --preset fuzz
 ctest --test-dir build/fuzz --output-on-failure -j "$(nproc)" -LE faults
 PITH_FUZZ_BUILD=build/fuzz scripts/fuzz.sh "${1:-15}"
