@@ -16,8 +16,8 @@ namespace pith {
 /// True if the library may use one thread only (threads.h). Work is then done by the caller without
 /// oneTBB, which does not end when memory ends while it makes its own tables.
 inline bool single_thread() {
-  return tbb::global_control::active_value(tbb::global_control::max_allowed_parallelism) <=
-         1;
+  return tbb::global_control::active_value(
+             tbb::global_control::max_allowed_parallelism) <= 1;
 }
 
 /// Calls body(i) once for each i in [0, count), in any order, on any thread.

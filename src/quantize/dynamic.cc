@@ -69,9 +69,10 @@ bool quantize_rows(const float* x, std::int64_t begin, std::int64_t end,
             kernels::select_magnitude(in.values + r * cols, cols, rank).bits;
         if (bits != 0) chosen = bits;
       }
-      const float scale = options.rule == ScaleRule::kGiven
-                              ? options.given_scale
-                              : std::bit_cast<float>(chosen) / static_cast<float>(largest);
+      const float scale =
+          options.rule == ScaleRule::kGiven
+              ? options.given_scale
+              : std::bit_cast<float>(chosen) / static_cast<float>(largest);
       scales[row + r] = scale;
       // A scale below the smallest float: codes are 0, and so is what they decode to.
       divisors[i] = scale > 0 ? scale : std::numeric_limits<float>::infinity();
