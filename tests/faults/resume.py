@@ -63,7 +63,7 @@ class Case:
         """A run with other options is not continued, and says why."""
         for _ in range(50):
             harness.remove(self.output)
-            if self.kill(self.command, self.seconds * 0.5) == -9 and self.left():
+            if self.kill(self.command, self.seconds * 0.5) == -9 and self.journaled():
                 break
         else:
             return None  # never killed in time
@@ -74,6 +74,12 @@ class Case:
             return f"exit {result.returncode}: {result.stderr}"
         self.run(self.command)
         return f"left behind: {self.left()}" if self.left() else None
+
+    def journaled(self):
+        """A run that was killed before it had begun its journal leaves nothing to continue."""
+        folder = os.path.dirname(self.output)
+        return any(name.endswith(".journal") and os.path.getsize(os.path.join(folder, name)) > 0
+                   for name in self.left())
 
     def left(self):
         folder = os.path.dirname(self.output)
