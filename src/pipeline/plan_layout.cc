@@ -37,9 +37,9 @@ class Layouter {
     }
     PITH_OK(add_metadata());
     if (plan_.convention == Convention::kCompressedTensors) {
-      PITH_TRY(std::string text, config_with_quantization(plan_, config));
+      PITH_TRY(const std::string text, config_with_quantization(plan_, config));
       for (FolderFile& file : layout.folder_files) {
-        if (file.name == "config.json") file = {file.name, {}, std::move(text)};
+        if (file.name == "config.json") file = {file.name, {}, text};
       }
     }
     PITH_TRY(plan_.shown.output_bytes, stored_bytes(layout));

@@ -191,7 +191,8 @@ Status read_thumbnail(const Object& tensor, Thumbnail& out) {
   PITH_OK(object.read("cols", out.cols, Thumbnail::kMaxSide));
   std::string digits;
   PITH_OK(object.read("density", digits));
-  const auto cells = static_cast<std::size_t>(out.rows * out.cols);
+  const auto cells =
+      static_cast<std::size_t>(out.rows) * static_cast<std::size_t>(out.cols);
   bool good = cells > 0 && digits.size() == 2 * cells;
   for (std::size_t i = 0; good && i < cells; ++i) {
     const std::optional<int> high = hex_digit(digits[2 * i]);

@@ -115,7 +115,7 @@ Histogram TensorSample::weights() const {
   const double width = 2.0 * largest / kWeightBins;
   for (const float value : before_) {
     if (!std::isfinite(value)) continue;
-    const double bin = width > 0 ? (value - histogram.low) / width : kWeightBins / 2;
+    const double bin = width > 0 ? (value - histogram.low) / width : kWeightBins / 2.0;
     ++histogram.counts[static_cast<std::size_t>(std::clamp(bin, 0.0, kWeightBins - 1.0))];
   }
   return histogram;
