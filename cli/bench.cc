@@ -26,7 +26,7 @@ namespace {
 
 constexpr std::int64_t kColdBytes = std::int64_t{256} << 20;
 
-struct Arguments {
+struct BenchArguments {
   std::string shape = "4096x4096";
   std::int64_t outputs = 0;
   std::int64_t inputs = 0;
@@ -95,7 +95,7 @@ Result<double> best_of(int rounds, const std::function<Status()>& call) {
 
 class Bench {
  public:
-  explicit Bench(const Arguments& arguments) : arguments_(arguments) {
+  explicit Bench(const BenchArguments& arguments) : arguments_(arguments) {
     std::mt19937 random(1);
     std::normal_distribution<float> normal(0, 1);
     weight_.resize(static_cast<std::size_t>(arguments.outputs * arguments.inputs));
@@ -196,7 +196,7 @@ class Bench {
     return {};
   }
 
-  const Arguments& arguments_;
+  const BenchArguments& arguments_;
   std::vector<float> weight_;
   std::vector<float> x_;
   std::vector<float> y_;
@@ -206,7 +206,7 @@ class Bench {
   std::vector<Line> lines_;
 };
 
-std::string text(const Arguments& arguments, const Bench& bench, int threads) {
+std::string text(const BenchArguments& arguments, const Bench& bench, int threads) {
   std::vector<std::vector<std::string>> rows = {
       {"what", "weights", "set", "batch", "GB/s", "of limit", "GOP/s", "x f32"}};
   for (const Line& line : bench.lines()) {
@@ -228,7 +228,7 @@ std::string text(const Arguments& arguments, const Bench& bench, int threads) {
                       decorate_results());
 }
 
-std::string json(const Arguments& arguments, const Bench& bench, int threads) {
+std::string json(const BenchArguments& arguments, const Bench& bench, int threads) {
   nlohmann::ordered_json document = {{"schema_version", 1},
                                      {"command", "bench"},
                                      {"outputs", arguments.outputs},
@@ -255,7 +255,7 @@ std::string json(const Arguments& arguments, const Bench& bench, int threads) {
   return document.dump(2) + "\n";
 }
 
-Status run(Arguments& arguments) {
+Status run(BenchArguments& arguments) {
   const std::size_t x = arguments.shape.find('x');
   const auto number = [&](const std::string& digits) {
     return digits.empty() || digits.size() > 6 ||
@@ -283,7 +283,7 @@ Status run(Arguments& arguments) {
 }  // namespace
 
 Run add_bench(CLI::App& command) {
-  auto arguments = std::make_shared<Arguments>();
+  auto arguments = std::make_shared<BenchArguments>();
   command.add_option("--shape", arguments->shape, "Outputs and inputs of the layer")
       ->capture_default_str()
       ->type_name("OUTPUTSxINPUTS");

@@ -18,7 +18,7 @@
 namespace pith::cli {
 namespace {
 
-struct Arguments {
+struct CalibrateArguments {
   std::vector<std::string> inputs;
   std::string output;
   bool force = false;
@@ -80,7 +80,8 @@ std::string text(const std::vector<LayerSummary>& layers) {
                       decorate_results());
 }
 
-std::string json(const Arguments& arguments, const std::vector<LayerSummary>& layers) {
+std::string json(const CalibrateArguments& arguments,
+                 const std::vector<LayerSummary>& layers) {
   nlohmann::ordered_json document = {{"schema_version", 1},
                                      {"command", "calibrate"},
                                      {"output", arguments.output},
@@ -98,7 +99,7 @@ std::string json(const Arguments& arguments, const std::vector<LayerSummary>& la
   return document.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
 }
 
-Status run(const Arguments& arguments) {
+Status run(const CalibrateArguments& arguments) {
   const ThreadLimit limit(arguments.common.threads > 0 ? arguments.common.threads
                                                        : default_threads());
   Observer observer;
@@ -130,7 +131,7 @@ Status run(const Arguments& arguments) {
 }  // namespace
 
 Run add_calibrate(CLI::App& command) {
-  auto arguments = std::make_shared<Arguments>();
+  auto arguments = std::make_shared<CalibrateArguments>();
   command
       .add_option(
           "ACTIVATIONS", arguments->inputs,

@@ -19,7 +19,7 @@
 namespace pith::cli {
 namespace {
 
-struct Arguments {
+struct CompressArguments {
   std::string input;
   std::string output;
   std::string report;
@@ -112,7 +112,7 @@ std::string plan_text(const Plan& plan, bool all) {
   return text;
 }
 
-std::string plan_json(const Arguments& arguments, const Plan& plan) {
+std::string plan_json(const CompressArguments& arguments, const Plan& plan) {
   nlohmann::ordered_json tensors = nlohmann::ordered_json::array();
   for (const PlannedTensor& tensor : plan.tensors) {
     nlohmann::ordered_json row = {
@@ -151,7 +151,7 @@ std::string plan_json(const Arguments& arguments, const Plan& plan) {
   return document.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
 }
 
-Result<CompressOptions> library_options(const Arguments& arguments) {
+Result<CompressOptions> library_options(const CompressArguments& arguments) {
   CompressOptions options = arguments.compress;
   PITH_TRY(options.recipe, make_recipe(arguments.recipe));
   options.sync = !arguments.no_sync;
@@ -160,7 +160,7 @@ Result<CompressOptions> library_options(const Arguments& arguments) {
   return options;
 }
 
-Status run_plan(const Arguments& arguments) {
+Status run_plan(const CompressArguments& arguments) {
   const ThreadLimit limit(arguments.common.threads > 0 ? arguments.common.threads
                                                        : default_threads());
   PITH_TRY(const CompressOptions options, library_options(arguments));
@@ -170,7 +170,7 @@ Status run_plan(const Arguments& arguments) {
                                      : plan_text(made, arguments.all));
 }
 
-Status run_compress(const Arguments& arguments) {
+Status run_compress(const CompressArguments& arguments) {
   if (arguments.dry_run) return run_plan(arguments);
   const ThreadLimit limit(arguments.common.threads > 0 ? arguments.common.threads
                                                        : default_threads());
@@ -208,7 +208,7 @@ void add_choices(CLI::App& command, CompressOptions& options) {
                    "Decode tensors that are quantized already and compress them again");
 }
 
-void add_shared(CLI::App& command, Arguments& arguments) {
+void add_shared(CLI::App& command, CompressArguments& arguments) {
   command
       .add_option("IN", arguments.input,
                   "A .safetensors, .gguf, .npz, .npy or PyTorch file, or a folder of "
@@ -224,7 +224,7 @@ void add_shared(CLI::App& command, Arguments& arguments) {
 }  // namespace
 
 Run add_compress(CLI::App& command) {
-  auto arguments = std::make_shared<Arguments>();
+  auto arguments = std::make_shared<CompressArguments>();
   command
       .add_option("-o,--output", arguments->output,
                   "File or folder to write; it appears complete or not at all")
@@ -261,7 +261,7 @@ Run add_compress(CLI::App& command) {
 }
 
 Run add_plan(CLI::App& command) {
-  auto arguments = std::make_shared<Arguments>();
+  auto arguments = std::make_shared<CompressArguments>();
   command
       .add_option("-o,--output", arguments->output,
                   "What would be written: its name tells the format; nothing is written")

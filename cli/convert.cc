@@ -16,7 +16,7 @@
 namespace pith::cli {
 namespace {
 
-struct Arguments {
+struct ConvertArguments {
   std::string input;
   std::string output;
   bool no_sync = false;
@@ -25,7 +25,7 @@ struct Arguments {
   CommonOptions common;
 };
 
-std::string report_text(const Arguments& arguments, const ConvertReport& report) {
+std::string report_text(const ConvertArguments& arguments, const ConvertReport& report) {
   std::string text =
       fmt::format("{}: {}, {}, {} converted, {} of tensors became {} of files\n",
                   escape_controls(arguments.output), to_string(report.format),
@@ -39,7 +39,7 @@ std::string report_text(const Arguments& arguments, const ConvertReport& report)
   return text;
 }
 
-std::string report_json(const Arguments& arguments, const ConvertReport& report) {
+std::string report_json(const ConvertArguments& arguments, const ConvertReport& report) {
   const nlohmann::ordered_json document = {
       {"schema_version", 1},
       {"command", "convert"},
@@ -57,7 +57,7 @@ std::string report_json(const Arguments& arguments, const ConvertReport& report)
   return document.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
 }
 
-Status run(const Arguments& arguments) {
+Status run(const ConvertArguments& arguments) {
   const ThreadLimit limit(arguments.common.threads > 0 ? arguments.common.threads
                                                        : default_threads());
   ConvertOptions options = arguments.convert;
@@ -87,7 +87,7 @@ Status run(const Arguments& arguments) {
 }  // namespace
 
 Run add_convert(CLI::App& command) {
-  auto arguments = std::make_shared<Arguments>();
+  auto arguments = std::make_shared<ConvertArguments>();
   command
       .add_option("IN", arguments->input,
                   "A .safetensors, .gguf, .npz, .npy or PyTorch file, or a folder of "

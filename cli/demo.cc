@@ -135,7 +135,7 @@ std::int64_t same_answers(const Answers& a, const Answers& b) {
   return same;
 }
 
-struct Arguments {
+struct DemoArguments {
   std::string folder = "pith-demo";
   bool force = false;
   bool json = false;
@@ -187,7 +187,7 @@ std::string as_json(const std::vector<Outcome>& outcomes, std::int64_t questions
   return document.dump(2) + "\n";
 }
 
-Result<Outcome> try_recipe(const Arguments& arguments, const DemoRecipe& recipe,
+Result<Outcome> try_recipe(const DemoArguments& arguments, const DemoRecipe& recipe,
                            const Questions& questions, const Answers& original) {
   const fs::path folder = arguments.folder;
   const fs::path model = folder / "model.safetensors";
@@ -216,7 +216,7 @@ Result<Outcome> try_recipe(const Arguments& arguments, const DemoRecipe& recipe,
   return outcome;
 }
 
-Status run(const Arguments& arguments) {
+Status run(const DemoArguments& arguments) {
   const ThreadLimit limit(arguments.common.threads > 0 ? arguments.common.threads
                                                        : default_threads());
   const fs::path folder = arguments.folder;
@@ -263,7 +263,7 @@ Status run(const Arguments& arguments) {
 }  // namespace
 
 Run add_demo(CLI::App& command) {
-  auto arguments = std::make_shared<Arguments>();
+  auto arguments = std::make_shared<DemoArguments>();
   command
       .add_option("-o,--output", arguments->folder,
                   "Folder for the models and their reports; pith-demo by default")

@@ -21,7 +21,7 @@
 namespace pith::cli {
 namespace {
 
-struct Arguments {
+struct InspectArguments {
   std::string path;
   std::string filter;
   bool stats = false;
@@ -69,7 +69,7 @@ std::vector<std::string> stats_cells(const TensorStats* stats) {
           sparkline(*stats)};
 }
 
-std::string text_report(const Arguments& arguments, const Shown& shown) {
+std::string text_report(const InspectArguments& arguments, const Shown& shown) {
   const Checkpoint& checkpoint = *shown.checkpoint;
   std::string text =
       fmt::format("{}: {}, {}, {}, {}\n", escape_controls(arguments.path),
@@ -142,7 +142,7 @@ nlohmann::ordered_json stats_json(const TensorStats& stats) {
   };
 }
 
-std::string json_report(const Arguments& arguments, const Shown& shown) {
+std::string json_report(const InspectArguments& arguments, const Shown& shown) {
   const Checkpoint& checkpoint = *shown.checkpoint;
   nlohmann::ordered_json document = {
       {"schema_version", 1},
@@ -183,7 +183,7 @@ std::string json_report(const Arguments& arguments, const Shown& shown) {
   return document.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
 }
 
-Status choose_tensors(const Arguments& arguments, Shown& shown) {
+Status choose_tensors(const InspectArguments& arguments, Shown& shown) {
   const std::vector<TensorInfo>& tensors = shown.checkpoint->tensors();
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     if (!arguments.filter.empty() && !glob_match(arguments.filter, tensors[i].name))
@@ -199,7 +199,7 @@ Status choose_tensors(const Arguments& arguments, Shown& shown) {
   return {};
 }
 
-Status run(const Arguments& arguments) {
+Status run(const InspectArguments& arguments) {
   const ThreadLimit limit(arguments.common.threads > 0 ? arguments.common.threads
                                                        : default_threads());
   PITH_TRY(const std::unique_ptr<Checkpoint> checkpoint,
@@ -235,7 +235,7 @@ Status run(const Arguments& arguments) {
 }  // namespace
 
 Run add_inspect(CLI::App& command) {
-  auto arguments = std::make_shared<Arguments>();
+  auto arguments = std::make_shared<InspectArguments>();
   command
       .add_option("PATH", arguments->path,
                   "A .safetensors, .gguf, .npz, .npy or PyTorch file, or a folder of "

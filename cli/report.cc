@@ -9,14 +9,14 @@
 namespace pith::cli {
 namespace {
 
-struct Arguments {
+struct ReportArguments {
   std::string path;
   std::string output;
   std::string format = "text";
   bool force = false;
 };
 
-Status run(const Arguments& arguments) {
+Status run(const ReportArguments& arguments) {
   PITH_TRY(const Report report, read_report(arguments.path));
   if (arguments.output != "-") {
     return write_report(report, arguments.output, arguments.force);
@@ -30,7 +30,7 @@ Status run(const Arguments& arguments) {
 }  // namespace
 
 Run add_report(CLI::App& command) {
-  auto arguments = std::make_shared<Arguments>();
+  auto arguments = std::make_shared<ReportArguments>();
   command.add_option("REPORT", arguments->path, "A report.json of pith compress")
       ->required();
   arguments->output = "-";

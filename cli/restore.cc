@@ -16,7 +16,7 @@
 namespace pith::cli {
 namespace {
 
-struct Arguments {
+struct RestoreArguments {
   std::string input;
   std::string output;
   bool no_sync = false;
@@ -26,7 +26,7 @@ struct Arguments {
   CommonOptions common;
 };
 
-std::string report_text(const Arguments& arguments, const RestoreReport& report) {
+std::string report_text(const RestoreArguments& arguments, const RestoreReport& report) {
   return fmt::format(
       "{}: {}, {} tensors, {} decoded to {}, {} of tensors became {} of files\n",
       escape_controls(arguments.output), to_string(report.format),
@@ -36,7 +36,7 @@ std::string report_text(const Arguments& arguments, const RestoreReport& report)
       human_bytes(static_cast<double>(report.output_bytes)));
 }
 
-std::string report_json(const Arguments& arguments, const RestoreReport& report) {
+std::string report_json(const RestoreArguments& arguments, const RestoreReport& report) {
   const nlohmann::ordered_json document = {
       {"schema_version", 1},
       {"command", "restore"},
@@ -52,7 +52,7 @@ std::string report_json(const Arguments& arguments, const RestoreReport& report)
   return document.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
 }
 
-Status run(const Arguments& arguments) {
+Status run(const RestoreArguments& arguments) {
   const ThreadLimit limit(arguments.common.threads > 0 ? arguments.common.threads
                                                        : default_threads());
   RestoreOptions options = arguments.restore;
@@ -74,7 +74,7 @@ Status run(const Arguments& arguments) {
 }  // namespace
 
 Run add_restore(CLI::App& command) {
-  auto arguments = std::make_shared<Arguments>();
+  auto arguments = std::make_shared<RestoreArguments>();
   command
       .add_option("IN", arguments->input,
                   "A compressed file or folder: Pith's own, compressed-tensors, "

@@ -19,7 +19,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-struct Arguments {
+struct VerifyArguments {
   std::string first;
   std::string second;
   bool json = false;
@@ -84,7 +84,7 @@ std::string table(const std::vector<ComparedTensor>& tensors, bool all) {
                       decorate_results());
 }
 
-Status run_verify(const Arguments& arguments) {
+Status run_verify(const VerifyArguments& arguments) {
   const ThreadLimit limit(arguments.common.threads > 0 ? arguments.common.threads
                                                        : default_threads());
   VerifyOptions options = arguments.verify;
@@ -143,7 +143,7 @@ Status run_verify(const Arguments& arguments) {
                                                result->problems.size())};
 }
 
-Status run_diff(const Arguments& arguments) {
+Status run_diff(const VerifyArguments& arguments) {
   const ThreadLimit limit(arguments.common.threads > 0 ? arguments.common.threads
                                                        : default_threads());
   VerifyOptions options;
@@ -172,7 +172,7 @@ Status run_diff(const Arguments& arguments) {
   return {};
 }
 
-void add_shared(CLI::App& command, Arguments& arguments, const std::string& first,
+void add_shared(CLI::App& command, VerifyArguments& arguments, const std::string& first,
                 const std::string& second) {
   command.add_option(first, arguments.first, "A file or folder that Pith reads")
       ->required();
@@ -185,7 +185,7 @@ void add_shared(CLI::App& command, Arguments& arguments, const std::string& firs
 }  // namespace
 
 Run add_verify(CLI::App& command) {
-  auto arguments = std::make_shared<Arguments>();
+  auto arguments = std::make_shared<VerifyArguments>();
   add_shared(command, *arguments, "SOURCE", "OUT");
   command
       .add_option("--max-rmse", arguments->verify.max_rmse,
@@ -207,7 +207,7 @@ Run add_verify(CLI::App& command) {
 }
 
 Run add_diff(CLI::App& command) {
-  auto arguments = std::make_shared<Arguments>();
+  auto arguments = std::make_shared<VerifyArguments>();
   add_shared(command, *arguments, "A", "B");
   command.add_flag("--all", arguments->all,
                    "A row for every tensor, also those that agree");

@@ -22,6 +22,10 @@ function(pith_target target)
     # Highway would also compile SVE, and ask of NEON the AES instructions no kernel uses.
     target_compile_definitions(${target} PRIVATE TOOLCHAIN_MISS_SYS_AUXV_H=1)
   endif()
+  if(CMAKE_UNITY_BUILD AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+    # Meant for headers; there, a .cc is one.
+    target_compile_options(${target} PRIVATE -Wno-subobject-linkage)
+  endif()
   set(hardening -fstack-protector-strong -fstack-clash-protection -D_GLIBCXX_ASSERTIONS)
   if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
     list(APPEND hardening -fcf-protection=full)
@@ -36,6 +40,23 @@ function(pith_target target)
     target_compile_options(${target} PRIVATE $<$<NOT:$<CONFIG:Debug>>:-U_FORTIFY_SOURCE
                                              -D_FORTIFY_SOURCE=2>)
   endif()
+endfunction()
+
+# pith_unity_folders(TARGET): in a unity build, files are compiled together only with others of their folder, in
+# units of about equal size. Kernels stay alone: Highway compiles each of them once per instruction set.
+function(pith_unity_folders target)
+  set_target_properties(${target} PROPERTIES UNITY_BUILD_MODE GROUP)
+  get_target_property(sources ${target} SOURCES)
+  foreach(source IN LISTS sources)
+    cmake_path(GET source PARENT_PATH folder)
+    cmake_path(GET folder FILENAME folder)
+    if(NOT folder STREQUAL "kernels")
+      math(EXPR unit "0${files_${folder}} / 10")
+      math(EXPR files_${folder} "0${files_${folder}} + 1")
+      set_source_files_properties(${source} TARGET_DIRECTORY ${target}
+                                  PROPERTIES UNITY_GROUP ${folder}_${unit})
+    endif()
+  endforeach()
 endfunction()
 
 # What tests share, compiled once: headers that take longer than most tests, and the samples.

@@ -8,21 +8,16 @@
 
 #include "tests/support/safetensors_builder.h"
 #include "tests/support/temp_folder.h"
+#include "tests/support/values.h"
 
 namespace pith {
 namespace {
 
+using testing::normal_values;
+
 using testing::ByteBuilder;
 using testing::SafetensorsBuilder;
 using testing::TempFolder;
-
-std::vector<float> normal_values(std::size_t n, unsigned seed) {
-  std::mt19937 random(seed);
-  std::normal_distribution<float> normal(0.5f, 2);
-  std::vector<float> values(n);
-  for (float& value : values) value = normal(random);
-  return values;
-}
 
 ByteBuilder floats(const std::vector<float>& values) {
   ByteBuilder out;
@@ -33,10 +28,10 @@ ByteBuilder floats(const std::vector<float>& values) {
 TEST(StatsFile, ReadsBackWhatWasWritten) {
   const TempFolder folder;
   Observer observer;
-  ASSERT_TRUE(observer.record("few", normal_values(60, 1), 12).ok());
-  ASSERT_TRUE(observer.record("many", normal_values(40'000, 2), 16).ok());
+  ASSERT_TRUE(observer.record("few", normal_values(60, 1, 0.5f, 2), 12).ok());
+  ASSERT_TRUE(observer.record("many", normal_values(40'000, 2, 0.5f, 2), 16).ok());
   ASSERT_TRUE(observer.record("zeros", std::vector<float>(8), 4).ok());
-  ASSERT_TRUE(observer.record("no columns", normal_values(5, 3)).ok());
+  ASSERT_TRUE(observer.record("no columns", normal_values(5, 3, 0.5f, 2)).ok());
   const auto path = folder / "stats.safetensors";
   const Status written = write_statistics(observer, path);
   ASSERT_TRUE(written.ok()) << written.message();
@@ -60,8 +55,8 @@ TEST(StatsFile, ReadsBackWhatWasWritten) {
 
 TEST(StatsFile, ActivationsOfFilesAreRecordedAndStatisticsMerged) {
   const TempFolder folder;
-  const std::vector<float> a = normal_values(6 * 10, 4);
-  const std::vector<float> b = normal_values(6 * 3, 5);
+  const std::vector<float> a = normal_values(6 * 10, 4, 0.5f, 2);
+  const std::vector<float> b = normal_values(6 * 3, 5, 0.5f, 2);
   const auto first =
       folder.write("a.safetensors",
                    SafetensorsBuilder().add("layer", "F32", {2, 5, 6}, floats(a)).str());

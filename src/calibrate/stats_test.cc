@@ -12,18 +12,12 @@
 
 #include "pith/base/threads.h"
 #include "src/kernels/target.h"
+#include "tests/support/values.h"
 
 namespace pith {
 namespace {
 
-std::vector<float> normal_values(std::size_t n, std::uint32_t seed, float mean = 0,
-                                 float deviation = 1) {
-  std::mt19937 random(seed);
-  std::normal_distribution<float> normal(mean, deviation);
-  std::vector<float> values(n);
-  for (float& v : values) v = normal(random);
-  return values;
-}
+using testing::normal_values;
 
 // Of every exponent, with zeros of both signs.
 std::vector<float> wide_values(std::size_t n, std::uint32_t seed) {

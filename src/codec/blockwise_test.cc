@@ -11,17 +11,12 @@
 #include "pith/base/threads.h"
 #include "pith/tensor/half.h"
 #include "src/kernels/target.h"
+#include "tests/support/values.h"
 
 namespace pith {
 namespace {
 
-std::vector<float> normal_values(std::size_t n, std::uint32_t seed, float deviation = 1) {
-  std::mt19937 random(seed);
-  std::normal_distribution<float> normal(0, deviation);
-  std::vector<float> values(n);
-  for (float& v : values) v = normal(random);
-  return values;
-}
+using testing::normal_values;
 
 std::vector<float> decoded(const BlockwiseCodes& codes) {
   std::vector<float> out(codes.codes.size());

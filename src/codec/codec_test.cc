@@ -12,19 +12,14 @@
 #include "pith/codec/blockwise.h"
 #include "pith/codec/top_k.h"
 #include "src/codec/wire.h"
+#include "tests/support/values.h"
 
 namespace pith {
 namespace {
 
-using Message = std::vector<std::byte>;
+using testing::normal_values;
 
-std::vector<float> normal_values(std::size_t n, std::uint32_t seed) {
-  std::mt19937 random(seed);
-  std::normal_distribution<float> normal;
-  std::vector<float> values(n);
-  for (float& v : values) v = normal(random);
-  return values;
-}
+using Message = std::vector<std::byte>;
 
 std::vector<std::shared_ptr<const Codec>> all_codecs() {
   std::vector<std::shared_ptr<const Codec>> codecs;

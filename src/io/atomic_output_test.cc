@@ -14,17 +14,15 @@
 #include <vector>
 
 #include "tests/support/temp_folder.h"
+#include "tests/support/values.h"
 
 namespace pith {
 namespace {
 
+using testing::file_bytes;
+
 namespace fs = std::filesystem;
 using testing::TempFolder;
-
-std::string read(const fs::path& path) {
-  std::ifstream in(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(in), {}};
-}
 
 std::vector<std::string> names_in(const fs::path& folder) {
   std::vector<std::string> names;
@@ -72,7 +70,7 @@ TEST(AtomicFile, AppearsOnlyWhenPublished) {
   EXPECT_EQ(names_in(folder.path()), std::vector<std::string>{});
   EXPECT_TRUE(write_file(folder / "a", "new").ok());
   EXPECT_EQ(names_in(folder.path()), std::vector<std::string>{"a"});
-  EXPECT_EQ(read(folder / "a"), "new");
+  EXPECT_EQ(file_bytes(folder / "a"), "new");
 }
 
 TEST(AtomicFile, ReservedBytesThatAreNotWrittenAreZero) {
@@ -82,16 +80,16 @@ TEST(AtomicFile, ReservedBytesThatAreNotWrittenAreZero) {
   ASSERT_TRUE(out->file().reserve(5).ok());
   ASSERT_TRUE(out->file().write_at(1, "xy").ok());
   ASSERT_TRUE(out->publish(false, nullptr).ok());
-  EXPECT_EQ(read(folder / "a"), std::string("\0xy\0\0", 5));
+  EXPECT_EQ(file_bytes(folder / "a"), std::string("\0xy\0\0", 5));
 }
 
 TEST(AtomicFile, ReplacesOnlyIfToldTo) {
   const TempFolder folder;
   folder.write("a", "old");
   EXPECT_EQ(write_file(folder / "a", "new").code(), StatusCode::kAlreadyExists);
-  EXPECT_EQ(read(folder / "a"), "old");
+  EXPECT_EQ(file_bytes(folder / "a"), "old");
   EXPECT_TRUE(write_file(folder / "a", "new", {.overwrite = true}).ok());
-  EXPECT_EQ(read(folder / "a"), "new");
+  EXPECT_EQ(file_bytes(folder / "a"), "new");
   EXPECT_EQ(names_in(folder.path()), std::vector<std::string>{"a"});
 }
 
@@ -101,7 +99,7 @@ TEST(AtomicFile, AFileThatAppearsMeanwhileStays) {
   ASSERT_TRUE(out);
   folder.write("a", "somebody else's");
   EXPECT_EQ(out->publish(true, nullptr).code(), StatusCode::kAlreadyExists);
-  EXPECT_EQ(read(folder / "a"), "somebody else's");
+  EXPECT_EQ(file_bytes(folder / "a"), "somebody else's");
 }
 
 TEST(AtomicFile, PermissionsAreTheUmaskOrThoseOfTheOldFile) {
@@ -128,7 +126,7 @@ TEST(AtomicFile, TheInputIsRefusedByAnyName) {
         write_file(folder / name, "new", {.overwrite = true, .inputs = inputs});
     EXPECT_EQ(s.code(), StatusCode::kInvalidArgument) << name;
   }
-  EXPECT_EQ(read(folder / "in"), "data");
+  EXPECT_EQ(file_bytes(folder / "in"), "data");
 }
 
 TEST(AtomicFile, ALinkIsReplacedNotWhatItPointsTo) {
@@ -140,9 +138,9 @@ TEST(AtomicFile, ALinkIsReplacedNotWhatItPointsTo) {
   const OutputRules rules{.overwrite = true};
   EXPECT_TRUE(write_file(folder / "link", "new", rules).ok());
   EXPECT_TRUE(write_file(folder / "dangling", "new", rules).ok());
-  EXPECT_EQ(read(folder / "blob"), "shared");
+  EXPECT_EQ(file_bytes(folder / "blob"), "shared");
   EXPECT_TRUE(fs::is_regular_file(fs::symlink_status(folder / "link")));
-  EXPECT_EQ(read(folder / "dangling"), "new");
+  EXPECT_EQ(file_bytes(folder / "dangling"), "new");
 }
 
 TEST(AtomicFile, WhatIsNoFileIsNotReplaced) {
@@ -169,7 +167,7 @@ TEST(AtomicFile, StopsBeforeItAppears) {
     ASSERT_TRUE(out);
     EXPECT_EQ(out->publish(true, &stop).code(), StatusCode::kCancelled);
   }
-  EXPECT_EQ(read(folder / "a"), "old");
+  EXPECT_EQ(file_bytes(folder / "a"), "old");
   EXPECT_EQ(names_in(folder.path()).size(), 1u);
 }
 
@@ -245,7 +243,7 @@ TEST(AtomicFolder, DoesNotReplaceWhatIsNoCheckpoint) {
               StatusCode::kInvalidArgument)
         << name;
   }
-  EXPECT_EQ(read(folder / "home/letter.txt"), "dear");
+  EXPECT_EQ(file_bytes(folder / "home/letter.txt"), "dear");
   EXPECT_TRUE(write_folder(folder / "empty", {"model.safetensors"}, rules).ok());
 }
 
@@ -262,7 +260,7 @@ TEST(AtomicFolder, DoesNotReplaceTheFolderOfAnInput) {
                   .code(),
               StatusCode::kInvalidArgument);
   }
-  EXPECT_EQ(read(folder / "m/model.safetensors"), "data");
+  EXPECT_EQ(file_bytes(folder / "m/model.safetensors"), "data");
 }
 
 }  // namespace

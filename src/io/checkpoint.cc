@@ -15,7 +15,7 @@ namespace pith {
 namespace {
 
 // Enough to tell formats apart.
-constexpr std::size_t kStart = 64;
+constexpr std::size_t kMagicBytes = 64;
 
 bool starts_with(std::string_view start, std::string_view magic) {
   return start.substr(0, magic.size()) == magic;
@@ -62,9 +62,9 @@ Result<std::unique_ptr<Checkpoint>> Checkpoint::open(const std::filesystem::path
     return open_safetensors_folder(folder);
   }
   PITH_TRY(InputFile file, InputFile::open(path));
-  std::array<char, kStart> bytes;
+  std::array<char, kMagicBytes> bytes;
   const std::size_t known =
-      static_cast<std::size_t>(std::min<std::uint64_t>(kStart, file.size()));
+      static_cast<std::size_t>(std::min<std::uint64_t>(kMagicBytes, file.size()));
   PITH_OK(file.read_exact(0, std::as_writable_bytes(std::span(bytes).first(known))));
   const std::string_view start(bytes.data(), known);
 

@@ -24,8 +24,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::int64_t kLeastMemory = 1 << 20;
-
 TensorSpec spec_of(const TensorInfo& tensor, const OutputTarget& target,
                    const ConvertOptions& options) {
   TensorSpec spec{tensor.name, tensor.encoding, tensor.shape, 0};
@@ -116,15 +114,16 @@ Result<Job> make_job(const Checkpoint& source, const fs::path& input,
 }
 
 // What became of the values of one tensor.
-struct Counts {
+struct ValueCounts {
   std::int64_t overflowed = 0;
   std::int64_t not_finite = 0;
 };
 
-// Counts are zero for nearly every piece: the largest magnitude tells so without a look
+// ValueCounts are zero for nearly every piece: the largest magnitude tells so without a look
 // at the values.
-Counts count_exceptions(std::span<const float> values, std::uint32_t largest, DType to) {
-  Counts counts;
+ValueCounts count_exceptions(std::span<const float> values, std::uint32_t largest,
+                             DType to) {
+  ValueCounts counts;
   const std::uint32_t limit = kernels::overflow_bits(to);
   if (largest < limit) return counts;
   for (const float value : values) {
@@ -140,8 +139,8 @@ Counts count_exceptions(std::span<const float> values, std::uint32_t largest, DT
 }
 
 // f64 to f32: finite values that became infinite.
-Counts count_exceptions(std::span<const std::byte> stored) {
-  Counts counts;
+ValueCounts count_exceptions(std::span<const std::byte> stored) {
+  ValueCounts counts;
   for (std::size_t i = 0; i < stored.size(); i += sizeof(double)) {
     double value = 0;
     std::memcpy(&value, stored.data() + i, sizeof(value));
@@ -170,7 +169,7 @@ class Converter {
     });
   }
 
-  [[nodiscard]] const std::vector<Counts>& counts() const { return counts_; }
+  [[nodiscard]] const std::vector<ValueCounts>& counts() const { return counts_; }
 
  private:
   struct Worker {
@@ -207,7 +206,7 @@ class Converter {
     return {};
   }
 
-  void add(std::size_t tensor, Counts counts) {
+  void add(std::size_t tensor, ValueCounts counts) {
     if (counts.overflowed == 0 && counts.not_finite == 0) return;
     const std::lock_guard lock(mutex_);
     counts_[tensor].overflowed += counts.overflowed;
@@ -218,10 +217,10 @@ class Converter {
   const Job& job_;
   CheckpointWriter& writer_;
   std::mutex mutex_;
-  std::vector<Counts> counts_;
+  std::vector<ValueCounts> counts_;
 };
 
-Status check_overflow(const Checkpoint& source, const std::vector<Counts>& counts,
+Status check_overflow(const Checkpoint& source, const std::vector<ValueCounts>& counts,
                       DType dtype) {
   std::int64_t values = 0;
   std::int64_t tensors = 0;
@@ -246,10 +245,10 @@ Status check_options(const ConvertOptions& options) {
     return Status::invalid_argument(
         fmt::format("dtype is {}, expected f32, f16 or bf16", to_string(*options.dtype)));
   }
-  if (options.max_memory < kLeastMemory) {
+  if (options.max_memory < PieceList::kLeastMemory) {
     return Status::invalid_argument(
         fmt::format("the memory limit is {} bytes, expected at least {}",
-                    options.max_memory, kLeastMemory));
+                    options.max_memory, PieceList::kLeastMemory));
   }
   return {};
 }

@@ -19,19 +19,16 @@
 #include "pith/io/writer.h"
 #include "pith/tensor/half.h"
 #include "tests/support/temp_folder.h"
+#include "tests/support/values.h"
 
 namespace pith {
 namespace {
 
+using testing::file_bytes;
+using testing::shape_of;
+
 namespace fs = std::filesystem;
 using testing::TempFolder;
-
-std::string read(const fs::path& path) {
-  std::ifstream in(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(in), {}};
-}
-
-Shape shape(std::initializer_list<std::int64_t> extents) { return *Shape::make(extents); }
 
 struct Tensor {
   TensorSpec spec;
@@ -100,16 +97,16 @@ Status convert(const fs::path& in, const fs::path& out, ConvertOptions options =
 
 const std::vector<Tensor>& all_formats_hold() {
   static const std::vector<Tensor> tensors = {
-      random_tensor("layers.0.weight", DType::kF32, shape({7, 33}), 1),
-      random_tensor("half", DType::kF16, shape({3, 2, 2}), 2),
-      random_tensor("double", DType::kF64, shape({5}), 3),
-      random_tensor("i8", DType::kI8, shape({9}), 4),
-      random_tensor("i16", DType::kI16, shape({2, 9}), 5),
-      random_tensor("i32", DType::kI32, shape({1}), 6),
-      random_tensor("i64", DType::kI64, shape({4, 1}), 7),
-      random_tensor("scalar", DType::kF32, shape({}), 8),
-      random_tensor("empty", DType::kF32, shape({0, 3}), 9),
-      random_tensor("large", DType::kF32, shape({300, 1001}), 10),
+      random_tensor("layers.0.weight", DType::kF32, shape_of({7, 33}), 1),
+      random_tensor("half", DType::kF16, shape_of({3, 2, 2}), 2),
+      random_tensor("double", DType::kF64, shape_of({5}), 3),
+      random_tensor("i8", DType::kI8, shape_of({9}), 4),
+      random_tensor("i16", DType::kI16, shape_of({2, 9}), 5),
+      random_tensor("i32", DType::kI32, shape_of({1}), 6),
+      random_tensor("i64", DType::kI64, shape_of({4, 1}), 7),
+      random_tensor("scalar", DType::kF32, shape_of({}), 8),
+      random_tensor("empty", DType::kF32, shape_of({0, 3}), 9),
+      random_tensor("large", DType::kF32, shape_of({300, 1001}), 10),
   };
   return tensors;
 }
@@ -136,12 +133,12 @@ TEST(Convert, EveryFormatToEveryOtherAndBackBitForBit) {
 TEST(Convert, TypesThatOnlySomeFormatsHold) {
   const TempFolder folder;
   const std::vector<Tensor> tensors = {
-      random_tensor("bool", DType::kBool, shape({9}), 1),
-      random_tensor("u8", DType::kU8, shape({9}), 2),
-      random_tensor("u16", DType::kU16, shape({9}), 3),
-      random_tensor("u32", DType::kU32, shape({9}), 4),
-      random_tensor("u64", DType::kU64, shape({9}), 5),
-      random_tensor("c64", DType::kC64, shape({9}), 6),
+      random_tensor("bool", DType::kBool, shape_of({9}), 1),
+      random_tensor("u8", DType::kU8, shape_of({9}), 2),
+      random_tensor("u16", DType::kU16, shape_of({9}), 3),
+      random_tensor("u32", DType::kU32, shape_of({9}), 4),
+      random_tensor("u64", DType::kU64, shape_of({9}), 5),
+      random_tensor("c64", DType::kC64, shape_of({9}), 6),
   };
   save(folder / "a.safetensors", tensors);
   ASSERT_TRUE(convert(folder / "a.safetensors", folder / "a.npz").ok());
@@ -151,7 +148,8 @@ TEST(Convert, TypesThatOnlySomeFormatsHold) {
   EXPECT_EQ(s.code(), StatusCode::kUnsupported);
   EXPECT_FALSE(fs::exists(folder / "a.gguf"));
 
-  save(folder / "c.safetensors", {random_tensor("bf16", DType::kBF16, shape({2, 9}), 1)});
+  save(folder / "c.safetensors",
+       {random_tensor("bf16", DType::kBF16, shape_of({2, 9}), 1)});
   EXPECT_EQ(convert(folder / "c.safetensors", folder / "c.npz").code(),
             StatusCode::kUnsupported);
   ASSERT_TRUE(convert(folder / "c.safetensors", folder / "c.gguf").ok());
@@ -160,7 +158,7 @@ TEST(Convert, TypesThatOnlySomeFormatsHold) {
   std::vector<Tensor> fp8;
   for (const DType dtype :
        {DType::kF8E4M3, DType::kF8E5M2, DType::kF8E8M0, DType::kF4, DType::kF8E4M3Fnuz}) {
-    fp8.push_back(random_tensor(std::string(to_string(dtype)), dtype, shape({8}), 1));
+    fp8.push_back(random_tensor(std::string(to_string(dtype)), dtype, shape_of({8}), 1));
   }
   save(folder / "d.safetensors", fp8);
   ASSERT_TRUE(convert(folder / "d.safetensors", folder / "e.safetensors").ok());
@@ -184,7 +182,7 @@ TEST(Convert, SafetensorsAndGgufAreFixedPoints) {
   layout.metadata = {{"format", "pt"}, {"b", "2"}};
   save(folder / "a.safetensors", all_formats_hold(), Format::kSafetensors, layout);
   ASSERT_TRUE(convert(folder / "a.safetensors", folder / "b.safetensors").ok());
-  EXPECT_EQ(read(folder / "a.safetensors"), read(folder / "b.safetensors"));
+  EXPECT_EQ(file_bytes(folder / "a.safetensors"), file_bytes(folder / "b.safetensors"));
 
   CheckpointLayout keys;
   keys.gguf_keys = {GgufKey::string("general.architecture", "llama"),
@@ -192,7 +190,7 @@ TEST(Convert, SafetensorsAndGgufAreFixedPoints) {
                     GgufKey::u32("general.alignment", 64)};
   save(folder / "a.gguf", all_formats_hold(), Format::kGguf, keys);
   ASSERT_TRUE(convert(folder / "a.gguf", folder / "b.gguf").ok());
-  EXPECT_EQ(read(folder / "a.gguf"), read(folder / "b.gguf"));
+  EXPECT_EQ(file_bytes(folder / "a.gguf"), file_bytes(folder / "b.gguf"));
 }
 
 TEST(Convert, GgufKeysFollowTheNewTypes) {
@@ -202,8 +200,8 @@ TEST(Convert, GgufKeysFollowTheNewTypes) {
                     GgufKey::string("general.architecture", "llama"),
                     GgufKey::u32("split.count", 2)};
   save(folder / "a.gguf",
-       {tensor<float>("blk.0.w.weight", DType::kF32, shape({2, 2}), {1, 2, 3, 4}),
-        tensor<float>("blk.0.attn_norm.weight", DType::kF32, shape({2}), {1, 2})},
+       {tensor<float>("blk.0.w.weight", DType::kF32, shape_of({2, 2}), {1, 2, 3, 4}),
+        tensor<float>("blk.0.attn_norm.weight", DType::kF32, shape_of({2}), {1, 2})},
        Format::kGguf, keys);
   ASSERT_TRUE(convert(folder / "a.gguf", folder / "b.gguf", {.dtype = DType::kF16}).ok());
   const auto model = Checkpoint::open(folder / "b.gguf");
@@ -225,8 +223,8 @@ TEST(Convert, ValuesEqualTheDefinitionOfEachType) {
   std::vector<float> values(200000);
   for (float& v : values) v = normal(random);
   save(folder / "a.safetensors",
-       {tensor("w", DType::kF32, shape({200, 1000}), values),
-        tensor<std::int32_t>("ids", DType::kI32, shape({2}), {1, 70000})});
+       {tensor("w", DType::kF32, shape_of({200, 1000}), values),
+        tensor<std::int32_t>("ids", DType::kI32, shape_of({2}), {1, 70000})});
   ASSERT_TRUE(
       convert(folder / "a.safetensors", folder / "h.safetensors", {.dtype = DType::kF16})
           .ok());
@@ -251,8 +249,8 @@ TEST(Convert, ValuesEqualTheDefinitionOfEachType) {
 
 TEST(Convert, DoublesAreRoundedOnce) {
   const TempFolder folder;
-  save(folder / "a.safetensors",
-       {tensor<double>("w", DType::kF64, shape({1, 2}), {1 + 0x1p-11 + 0x1p-40, 1e300})});
+  save(folder / "a.safetensors", {tensor<double>("w", DType::kF64, shape_of({1, 2}),
+                                                 {1 + 0x1p-11 + 0x1p-40, 1e300})});
   ConvertOptions options{.dtype = DType::kF16};
   EXPECT_EQ(convert(folder / "a.safetensors", folder / "b.safetensors", options).code(),
             StatusCode::kGateFailed);
@@ -273,8 +271,8 @@ TEST(Convert, OverflowIsCountedAndRefused) {
   const TempFolder folder;
   const float infinity = std::numeric_limits<float>::infinity();
   save(folder / "a.safetensors",
-       {tensor<float>("small", DType::kF32, shape({2}), {1, 65519}),
-        tensor<float>("large", DType::kF32, shape({4}),
+       {tensor<float>("small", DType::kF32, shape_of({2}), {1, 65519}),
+        tensor<float>("large", DType::kF32, shape_of({4}),
                       {65520, -1e30F, infinity, std::nanf("")})});
   ConvertOptions options{.dtype = DType::kF16};
   const Status s = convert(folder / "a.safetensors", folder / "b.safetensors", options);
@@ -302,8 +300,8 @@ TEST(Convert, BytesDoNotDependOnThreadsOrMemory) {
       options.overwrite = true;
       options.max_memory = memory;
       ASSERT_TRUE(convert(folder / "a.safetensors", folder / "b.gguf", options).ok());
-      if (first.empty()) first = read(folder / "b.gguf");
-      EXPECT_EQ(read(folder / "b.gguf"), first) << threads << " " << memory;
+      if (first.empty()) first = file_bytes(folder / "b.gguf");
+      EXPECT_EQ(file_bytes(folder / "b.gguf"), first) << threads << " " << memory;
     }
   }
 }
@@ -324,8 +322,8 @@ TEST(Convert, AFolderKeepsItsShardsAndFiles) {
   const auto report = convert_checkpoint(folder / "in", folder / "out",
                                          {.dtype = DType::kF16, .allow_overflow = true});
   ASSERT_TRUE(report) << report.error().message();
-  EXPECT_EQ(read(folder / "out/config.json"), "{\"a\": 1}");
-  EXPECT_EQ(read(folder / "out/tokenizer.json"), "x\n");
+  EXPECT_EQ(file_bytes(folder / "out/config.json"), "{\"a\": 1}");
+  EXPECT_EQ(file_bytes(folder / "out/tokenizer.json"), "x\n");
   EXPECT_FALSE(fs::exists(folder / "out/pytorch_model.bin"));
   ASSERT_EQ(report->notes.size(), 1u);
   EXPECT_NE(report->notes[0].find(".gitattributes, onnx, pytorch_model.bin stay behind"),
@@ -344,7 +342,7 @@ TEST(Convert, AFolderKeepsItsShardsAndFiles) {
 TEST(Convert, TheInputIsNeverTheOutput) {
   const TempFolder folder;
   save(folder / "a.safetensors", all_formats_hold());
-  const std::string before = read(folder / "a.safetensors");
+  const std::string before = file_bytes(folder / "a.safetensors");
   fs::create_symlink("a.safetensors", folder / "link.safetensors");
   fs::create_hard_link(folder / "a.safetensors", folder / "hard.safetensors");
   ConvertOptions options;
@@ -356,7 +354,7 @@ TEST(Convert, TheInputIsNeverTheOutput) {
           << in << " to " << out;
     }
   }
-  EXPECT_EQ(read(folder / "a.safetensors"), before);
+  EXPECT_EQ(file_bytes(folder / "a.safetensors"), before);
 }
 
 TEST(Convert, StopsOnRequest) {

@@ -21,6 +21,12 @@
 
 namespace pith {
 
+/// Appends the bytes of `value`, little-endian: how all formats store numbers.
+template <typename T>
+void put(std::string& out, T value) {
+  out.append(reinterpret_cast<const char*>(&value), sizeof(value));
+}
+
 /// Bytes that are known, and their place.
 struct FilePiece {
   std::uint64_t offset = 0;

@@ -19,22 +19,22 @@
 namespace pith {
 namespace {
 
-constexpr std::uint32_t kMagic = 0x46554747;   // "GGUF"
-constexpr std::uint64_t kMinKeyBytes = 14;     // key length, 1 byte, type, 1 byte
-constexpr std::uint64_t kMinTensorBytes = 24;  // name length, rank, type, offset
-constexpr std::uint64_t kMaxKeyBytes = 65535;  // by the format
+constexpr std::uint32_t kGgufMagic = 0x46554747;  // "GGUF"
+constexpr std::uint64_t kMinKeyBytes = 14;        // key length, 1 byte, type, 1 byte
+constexpr std::uint64_t kMinTensorBytes = 24;     // name length, rank, type, offset
+constexpr std::uint64_t kMaxKeyBytes = 65535;     // by the format
 constexpr std::uint64_t kMaxStringBytes = 1 << 30;
 constexpr std::uint64_t kMaxArray = 1 << 30;
-constexpr std::uint32_t kMaxRank = 4;
+constexpr std::uint32_t kGgufMaxRank = 4;
 
-struct Counts {
+struct HeaderCounts {
   std::uint64_t tensors = 0;
   std::uint64_t keys = 0;
 };
 
 Status read_version(ByteReader& in, GgufHeader& header) {
   PITH_TRY(const std::uint32_t magic, in.u32("magic number"));
-  if (magic != kMagic) {
+  if (magic != kGgufMagic) {
     return Status::corrupt("not a GGUF file: it does not begin with the bytes 'GGUF'");
   }
   PITH_TRY(header.version, in.u32("version"));
@@ -51,8 +51,8 @@ Status read_version(ByteReader& in, GgufHeader& header) {
   return {};
 }
 
-Result<Counts> read_counts(ByteReader& in) {
-  Counts counts;
+Result<HeaderCounts> read_counts(ByteReader& in) {
+  HeaderCounts counts;
   PITH_TRY(counts.tensors, in.u64("tensor count"));
   PITH_TRY(counts.keys, in.u64("key count"));
   PITH_TRY(counts.tensors, in.count(counts.tensors, kMinTensorBytes, "list of tensors"));
@@ -182,11 +182,11 @@ Status read_keys(ByteReader& in, std::uint64_t count, GgufHeader& header) {
 // Rank, extents, type and relative offset of one tensor.
 Status read_description(ByteReader& in, TensorInfo& tensor) {
   PITH_TRY(const std::uint32_t rank, in.u32("number of dimensions"));
-  if (rank > kMaxRank) {
+  if (rank > kGgufMaxRank) {
     return Status::corrupt(
-        fmt::format("{} dimensions, at most {} are allowed", rank, kMaxRank));
+        fmt::format("{} dimensions, at most {} are allowed", rank, kGgufMaxRank));
   }
-  std::array<std::int64_t, kMaxRank> extents = {};
+  std::array<std::int64_t, kGgufMaxRank> extents = {};
   for (std::uint32_t axis = 0; axis < rank; ++axis) {
     // The file has the row length first; shapes here have it last.
     PITH_TRY(extents[rank - 1 - axis], in.i64("dimension"));
@@ -322,7 +322,7 @@ class GgufCheckpoint : public StoredCheckpoint {
 Result<GgufHeader> parse_gguf(ByteReader in) {
   GgufHeader header;
   PITH_OK(read_version(in, header));
-  PITH_TRY(const Counts counts, read_counts(in));
+  PITH_TRY(const HeaderCounts counts, read_counts(in));
   PITH_OK(read_keys(in, counts.keys, header));
   PITH_OK(read_tensors(in, counts.tensors, header));
   PITH_OK(place_tensors(in, header));

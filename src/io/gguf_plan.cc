@@ -19,11 +19,6 @@ namespace {
 constexpr std::uint32_t kVersion = 3;
 constexpr std::size_t kMaxDims = 4;
 
-template <typename T>
-void put(std::string& out, T value) {
-  out.append(reinterpret_cast<const char*>(&value), sizeof(value));  // little-endian
-}
-
 void put_string(std::string& out, std::string_view text) {
   put<std::uint64_t>(out, text.size());
   out += text;

@@ -20,7 +20,7 @@ namespace pith {
 namespace {
 
 constexpr std::uint64_t kCodes = 256;
-constexpr std::uint64_t kMaxRank = 64;
+constexpr std::uint64_t kMessageMaxRank = 64;
 
 enum class Compression : std::uint64_t {
   kNone = 0,
@@ -59,8 +59,8 @@ Status add_extent(std::uint64_t extent, Message& message) {
   if (extent > UINT32_MAX) {
     return Status::corrupt(fmt::format("dimension {} exceeds 2^32-1", extent));
   }
-  if (message.size.size() == kMaxRank) {
-    return Status::corrupt(fmt::format("more than {} dimensions", kMaxRank));
+  if (message.size.size() == kMessageMaxRank) {
+    return Status::corrupt(fmt::format("more than {} dimensions", kMessageMaxRank));
   }
   message.size.push_back(static_cast<std::int64_t>(extent));
   return {};

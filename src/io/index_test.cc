@@ -11,13 +11,13 @@
 namespace pith {
 namespace {
 
-Result<ShardIndex> parse(std::string_view text) {
+Result<ShardIndex> parse_index_text(std::string_view text) {
   ByteReader in(testing::bytes_of(text));
   return ShardIndex::parse(in);
 }
 
 std::string refusal(std::string_view text) {
-  const auto index = parse(text);
+  const auto index = parse_index_text(text);
   if (index) return "accepted";
   EXPECT_EQ(index.error().code(), StatusCode::kCorrupt);
   return index.error().message();
@@ -29,7 +29,7 @@ std::string map(std::string_view entries) {
 }
 
 TEST(ShardIndex, NamesAndShards) {
-  const auto index = parse(map(R"("b":"s2","a":"s1","c":"s2")"));
+  const auto index = parse_index_text(map(R"("b":"s2","a":"s1","c":"s2")"));
   ASSERT_TRUE(index) << index.error().message();
   EXPECT_EQ(index->shards(), (std::vector<std::string>{"s1", "s2"}));
   EXPECT_EQ(index->tensors(), 3u);
@@ -46,13 +46,13 @@ TEST(ShardIndex, NamesAndShards) {
 }
 
 TEST(ShardIndex, UnknownKeysAndOddSizesAreIgnored) {
-  const auto index =
-      parse(R"({"x":[{"y":1}],"metadata":{"total_size":-2.5,"format":"pt","z":{"a":[]}},)"
-            R"("weight_map":{},"w":null})");
+  const auto index = parse_index_text(
+      R"({"x":[{"y":1}],"metadata":{"total_size":-2.5,"format":"pt","z":{"a":[]}},)"
+      R"("weight_map":{},"w":null})");
   ASSERT_TRUE(index) << index.error().message();
   EXPECT_FALSE(index->total_size());
   for (const char* size : {"[1,{\"a\":2}]", "{\"a\":[]}", "null", "\"20\"", "true"}) {
-    EXPECT_TRUE(parse(fmt::format(
+    EXPECT_TRUE(parse_index_text(fmt::format(
         R"({{"metadata":{{"total_size":{},"b":1}},"weight_map":{{}}}})", size)))
         << size;
   }

@@ -35,7 +35,7 @@ class Recorder : public JsonHandler {
   }
 };
 
-std::string parse(std::string_view text) {
+std::string events_of(std::string_view text) {
   ByteReader in(testing::bytes_of(text));
   Recorder recorder;
   const Status status = parse_json(in, recorder);
@@ -43,22 +43,24 @@ std::string parse(std::string_view text) {
 }
 
 TEST(Json, EventsInOrder) {
-  EXPECT_EQ(parse(R"( {"a": [1, 18446744073709551615, "x\u0041\n"], "b": {}, "c": null,
+  EXPECT_EQ(
+      events_of(R"( {"a": [1, 18446744073709551615, "x\u0041\n"], "b": {}, "c": null,
                       "d": true, "e": []} )"),
-            "{ a: [ 1 18446744073709551615 'xA\n' ] b: { } c: null d: true e: [ ] }");
-  EXPECT_EQ(parse("7"), "7");
+      "{ a: [ 1 18446744073709551615 'xA\n' ] b: { } c: null d: true e: [ ] }");
+  EXPECT_EQ(events_of("7"), "7");
 }
 
 TEST(Json, NumbersOtherThanPlainCountsAreTold) {
-  EXPECT_EQ(parse("[-1, -0, 2.0, 2e0, 0.5, 18446744073709551616]"),
+  EXPECT_EQ(events_of("[-1, -0, 2.0, 2e0, 0.5, 18446744073709551616]"),
             "[ ~-1 ~0 ~2 ~2 ~0.5 ~1.8446744073709552e+19 ]");
 }
 
 TEST(Json, WhatIsNoJsonIsRefusedWithItsByte) {
-  EXPECT_EQ(parse(""),
+  EXPECT_EQ(events_of(""),
             "byte 0: not JSON: unexpected end of input; expected '[', '{', or a "
             "literal");
-  EXPECT_EQ(parse("{\"a\":1"), "byte 6: not JSON: unexpected end of input; expected '}'");
+  EXPECT_EQ(events_of("{\"a\":1"),
+            "byte 6: not JSON: unexpected end of input; expected '}'");
   for (const std::string_view bad : {"{",
                                      "[1,]",
                                      "{\"a\":1,}",
@@ -91,7 +93,7 @@ TEST(Json, WhatIsNoJsonIsRefusedWithItsByte) {
                                      "\xef\xbb\xbf{}",
                                      "1e999",
                                      "]"}) {
-    const std::string message = parse(bad);
+    const std::string message = events_of(bad);
     EXPECT_TRUE(message.starts_with("byte ")) << bad << " -> " << message;
     EXPECT_EQ(message.find('\n'), std::string::npos);
     EXPECT_LT(message.size(), 200u) << message;
@@ -99,15 +101,15 @@ TEST(Json, WhatIsNoJsonIsRefusedWithItsByte) {
 }
 
 TEST(Json, NulIsRefusedAnywhere) {
-  EXPECT_EQ(parse(std::string_view("{}\0", 3)), "byte 2: not JSON: a NUL byte");
-  EXPECT_EQ(parse(std::string_view("\0{}", 3)), "byte 0: not JSON: a NUL byte");
-  EXPECT_EQ(parse(std::string_view("[\0]", 3)), "byte 1: not JSON: a NUL byte");
+  EXPECT_EQ(events_of(std::string_view("{}\0", 3)), "byte 2: not JSON: a NUL byte");
+  EXPECT_EQ(events_of(std::string_view("\0{}", 3)), "byte 0: not JSON: a NUL byte");
+  EXPECT_EQ(events_of(std::string_view("[\0]", 3)), "byte 1: not JSON: a NUL byte");
   // At the border of the pieces in which text is read.
   for (const std::size_t n : {16383u, 16384u, 16385u}) {
     std::string text = "{}" + std::string(n, ' ');
-    EXPECT_EQ(parse(text), "{ }");
+    EXPECT_EQ(events_of(text), "{ }");
     text += '\0';
-    EXPECT_EQ(parse(text), fmt::format("byte {}: not JSON: a NUL byte", n + 2));
+    EXPECT_EQ(events_of(text), fmt::format("byte {}: not JSON: a NUL byte", n + 2));
   }
 }
 
@@ -115,23 +117,24 @@ TEST(Json, NestingIsBounded) {
   const auto nested = [](std::size_t n) {
     return std::string(n, '[') + std::string(n, ']');
   };
-  EXPECT_TRUE(parse(nested(kMaxJsonDepth)).starts_with("[ ["));
-  EXPECT_EQ(parse(nested(kMaxJsonDepth + 1)), "byte 65: JSON nested more than 64 deep");
-  EXPECT_EQ(parse(std::string(20'000'000, '[')),
+  EXPECT_TRUE(events_of(nested(kMaxJsonDepth)).starts_with("[ ["));
+  EXPECT_EQ(events_of(nested(kMaxJsonDepth + 1)),
+            "byte 65: JSON nested more than 64 deep");
+  EXPECT_EQ(events_of(std::string(20'000'000, '[')),
             "byte 65: JSON nested more than 64 deep");
   std::string objects;
   for (int i = 0; i < 100; ++i) objects += "{\"a\":";
-  EXPECT_NE(parse(objects).find("nested more than 64 deep"), std::string::npos);
+  EXPECT_NE(events_of(objects).find("nested more than 64 deep"), std::string::npos);
 }
 
 TEST(Json, TokensAreBoundedButNotTheTextOrItsPadding) {
   const std::string good = '"' + std::string(kMaxJsonToken / 2, 'x') + '"';
-  EXPECT_EQ(parse("[" + good + "," + good + "," + good + "]").size(),
+  EXPECT_EQ(events_of("[" + good + "," + good + "," + good + "]").size(),
             3 * good.size() + 6);
   const std::string bad = '"' + std::string(kMaxJsonToken + (1 << 20), 'x') + '"';
-  EXPECT_EQ(parse("[1," + bad + "]"),
+  EXPECT_EQ(events_of("[1," + bad + "]"),
             "byte 3: a string, number or gap is longer than the 16777216 bytes allowed");
-  EXPECT_EQ(parse("{}" + std::string(kMaxJsonToken + (1 << 20), ' ')), "{ }");
+  EXPECT_EQ(events_of("{}" + std::string(kMaxJsonToken + (1 << 20), ' ')), "{ }");
 }
 
 TEST(Json, AnErrorOfTheHandlerEndsTheParse) {

@@ -18,7 +18,7 @@
 namespace pith {
 namespace {
 
-constexpr std::string_view kMagic = "\x93NUMPY";
+constexpr std::string_view kNpyMagic = "\x93NUMPY";
 
 // Types by kind and size; single bytes have no order.
 struct Descr {
@@ -255,9 +255,9 @@ class NpyCheckpoint : public ViewCheckpoint {
 
 Result<NpyHeader> parse_npy(std::span<const std::byte> start, std::uint64_t total) {
   ByteReader in(start);
-  std::array<char, kMagic.size()> magic = {};
+  std::array<char, kNpyMagic.size()> magic = {};
   PITH_OK(in.bytes(std::as_writable_bytes(std::span(magic)), "magic number"));
-  if (std::string_view(magic.data(), magic.size()) != kMagic) {
+  if (std::string_view(magic.data(), magic.size()) != kNpyMagic) {
     return Status::corrupt("not an npy file: it does not begin with '\\x93NUMPY'");
   }
   PITH_TRY(const std::uint8_t major, in.u8("version"));

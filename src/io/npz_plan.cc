@@ -9,6 +9,7 @@
 #include "src/base/checked.h"
 #include "src/base/text.h"
 #include "src/io/file_plan.h"
+#include "src/io/zip_directory.h"
 
 namespace pith {
 namespace {
@@ -19,14 +20,8 @@ constexpr std::uint16_t kMax16 = 0xffff;
 constexpr std::uint16_t kStoredVersion = 20;
 constexpr std::uint16_t kZip64Version = 45;
 constexpr std::uint16_t kUtf8Flag = 1 << 11;
-constexpr std::uint16_t kDate = 0x21;  // 1980-01-01: the same bytes on every day
-constexpr std::uint16_t kZip64Extra = 0x0001;
+constexpr std::uint16_t kDate = 0x21;          // 1980-01-01: the same bytes on every day
 constexpr std::uint16_t kAlignExtra = 0xd935;  // the id that tools for Android gave it
-
-template <typename T>
-void put(std::string& out, T value) {
-  out.append(reinterpret_cast<const char*>(&value), sizeof(value));  // little-endian
-}
 
 std::string_view descr_of(const Encoding& encoding) {
   if (!encoding.dtype) return {};
@@ -92,7 +87,7 @@ Result<std::string> npy_header(const TensorSpec& tensor) {
 }
 
 // One array of an archive.
-struct Entry {
+struct PlannedEntry {
   std::string name;          // of the zip entry
   std::uint64_t offset = 0;  // of its local header
   std::string npy;           // header of the array
@@ -113,7 +108,7 @@ struct Entry {
 };
 
 // What local headers and the directory have in common.
-void put_common(std::string& out, const Entry& entry, std::uint32_t crc) {
+void put_common(std::string& out, const PlannedEntry& entry, std::uint32_t crc) {
   put<std::uint16_t>(out, entry.flags());
   put<std::uint16_t>(out, 0);  // stored
   put<std::uint16_t>(out, 0);
@@ -126,7 +121,7 @@ void put_common(std::string& out, const Entry& entry, std::uint32_t crc) {
   put<std::uint16_t>(out, static_cast<std::uint16_t>(entry.name.size()));
 }
 
-std::string local_header(const Entry& entry, std::uint32_t crc) {
+std::string local_header(const PlannedEntry& entry, std::uint32_t crc) {
   std::string extra;
   if (entry.large()) {
     put<std::uint16_t>(extra, kZip64Extra);
@@ -150,7 +145,7 @@ std::string local_header(const Entry& entry, std::uint32_t crc) {
   return out + entry.name + extra;
 }
 
-std::string directory_entry(const Entry& entry, std::uint32_t crc) {
+std::string directory_entry(const PlannedEntry& entry, std::uint32_t crc) {
   std::string extra;
   if (entry.large()) {
     put<std::uint64_t>(extra, entry.size);
@@ -178,7 +173,7 @@ std::string directory_entry(const Entry& entry, std::uint32_t crc) {
   return out + entry.name + extra;
 }
 
-std::string directory(const std::vector<Entry>& entries, std::uint64_t offset,
+std::string directory(const std::vector<PlannedEntry>& entries, std::uint64_t offset,
                       std::span<const std::uint32_t> crcs) {
   std::string out;
   for (std::size_t i = 0; i < entries.size(); ++i) {
@@ -253,11 +248,11 @@ Result<FilePlan> plan_npy(std::span<const TensorSpec* const> tensors) {
 
 Result<FilePlan> plan_npz(std::span<const TensorSpec* const> tensors) {
   FilePlan plan;
-  std::vector<Entry> entries;
+  std::vector<PlannedEntry> entries;
   CheckedSize offset(0);
   for (const TensorSpec* tensor : tensors) {
     PITH_OK(check_name(*tensor));
-    Entry entry;
+    PlannedEntry entry;
     entry.name = tensor->name + ".npy";
     entry.offset = offset.value();
     PITH_TRY(entry.npy, npy_header(*tensor));

@@ -18,7 +18,7 @@ namespace {
 constexpr std::size_t kMaxStack = 1 << 20;
 constexpr std::size_t kMaxMemo = 1 << 21;
 constexpr std::size_t kMaxValues = 1 << 21;
-constexpr std::size_t kMaxRank = 64;
+constexpr std::size_t kPickleMaxRank = 64;
 constexpr std::size_t kMaxGlobal = 256;
 // A view that repeats elements of its storage may have no more than these.
 constexpr std::int64_t kMaxRepeated = 1 << 28;
@@ -424,9 +424,9 @@ Result<std::vector<std::int64_t>> PickleMachine::sizes(PickleValue value,
                                        to_string(value.kind)));
   }
   const auto items = tuple(value);
-  if (items.size() > kMaxRank) {
+  if (items.size() > kPickleMaxRank) {
     return Status::corrupt(fmt::format("a tensor of {} dimensions, at most {} are read",
-                                       items.size(), kMaxRank));
+                                       items.size(), kPickleMaxRank));
   }
   std::vector<std::int64_t> result;
   for (const PickleValue& item : items) {

@@ -11,7 +11,7 @@ struct Name {
   std::string_view name;
 };
 
-constexpr std::array kNames = {
+constexpr std::array kOpcodeNames = {
     Name{'(', "MARK"},          Name{')', "EMPTY_TUPLE"},
     Name{'.', "STOP"},          Name{'0', "POP"},
     Name{'1', "POP_MARK"},      Name{'2', "DUP"},
@@ -51,9 +51,9 @@ constexpr std::array kNames = {
 }  // namespace
 
 std::string_view pickle_op_name(std::uint8_t op) {
-  const auto* found = std::find_if(kNames.begin(), kNames.end(),
+  const auto* found = std::find_if(kOpcodeNames.begin(), kOpcodeNames.end(),
                                    [&](const Name& name) { return name.op == op; });
-  return found != kNames.end() ? found->name : "unknown";
+  return found != kOpcodeNames.end() ? found->name : "unknown";
 }
 
 }  // namespace pith

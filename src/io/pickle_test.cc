@@ -33,7 +33,7 @@ PickleBuilder dict_with(F value) {
   return pickle;
 }
 
-#define EXPECT_REFUSAL(pickle, part) \
+#define EXPECT_PICKLE_REFUSAL(pickle, part) \
   EXPECT_NE(refusal(pickle).find(part), std::string::npos) << refusal(pickle)
 
 TEST(Pickle, StateDict) {
@@ -108,14 +108,14 @@ TEST(Pickle, TheMemoSharesObjects) {
   ASSERT_TRUE(model) << model.error().message();
   EXPECT_EQ(model->tensors[1].name, "b");
   EXPECT_EQ(model->tensors[1].storage, 0u);
-  EXPECT_REFUSAL(PickleBuilder().begin().op("h\x05."), "memo 5 was never put");
-  EXPECT_REFUSAL(PickleBuilder().begin().op("}r\xff\xff\xff\xff."),
-                 "memo index 4294967295");
-  EXPECT_REFUSAL(PickleBuilder().begin().op("(q").byte(0), "the stack is empty");
+  EXPECT_PICKLE_REFUSAL(PickleBuilder().begin().op("h\x05."), "memo 5 was never put");
+  EXPECT_PICKLE_REFUSAL(PickleBuilder().begin().op("}r\xff\xff\xff\xff."),
+                        "memo index 4294967295");
+  EXPECT_PICKLE_REFUSAL(PickleBuilder().begin().op("(q").byte(0), "the stack is empty");
 }
 
 TEST(Pickle, GlobalsOutsideTheListAreRefusedByName) {
-  EXPECT_REFUSAL(
+  EXPECT_PICKLE_REFUSAL(
       dict_with([](PickleBuilder& p) {
         p.global("os", "system").text("x").byte(0x85).op("R");
       }),
@@ -129,13 +129,15 @@ TEST(Pickle, GlobalsOutsideTheListAreRefusedByName) {
            {"collections", "OrderedDict "},
            {"", ""},
            {"collections.OrderedDict", "__init__"}}) {
-    EXPECT_REFUSAL(PickleBuilder().begin().global(module, name), "never executed");
+    EXPECT_PICKLE_REFUSAL(PickleBuilder().begin().global(module, name), "never executed");
   }
-  EXPECT_REFUSAL(PickleBuilder().begin().op("cos\nsystem"), "a name without an end");
-  EXPECT_REFUSAL(PickleBuilder().begin().op("c" + std::string(1000, 'a') + "\nb\n"),
-                 "a name without an end");
-  EXPECT_REFUSAL(PickleBuilder().begin().global("o\x1b[31ms", "s\x07"),
-                 "'o\\x1b[31ms.s\\x07'");
+  EXPECT_PICKLE_REFUSAL(PickleBuilder().begin().op("cos\nsystem"),
+                        "a name without an end");
+  EXPECT_PICKLE_REFUSAL(
+      PickleBuilder().begin().op("c" + std::string(1000, 'a') + "\nb\n"),
+      "a name without an end");
+  EXPECT_PICKLE_REFUSAL(PickleBuilder().begin().global("o\x1b[31ms", "s\x07"),
+                        "'o\\x1b[31ms.s\\x07'");
 }
 
 TEST(Pickle, EveryOtherOpcodeIsRefusedByName) {
@@ -157,22 +159,24 @@ TEST(Pickle, EveryOtherOpcodeIsRefusedByName) {
 }
 
 TEST(Pickle, Protocol) {
-  EXPECT_REFUSAL(PickleBuilder().begin(4).op("}."), "pickle protocol 4, expected 2");
-  EXPECT_REFUSAL(PickleBuilder().begin(0).op("}."), "pickle protocol 0, expected 2");
+  EXPECT_PICKLE_REFUSAL(PickleBuilder().begin(4).op("}."),
+                        "pickle protocol 4, expected 2");
+  EXPECT_PICKLE_REFUSAL(PickleBuilder().begin(0).op("}."),
+                        "pickle protocol 0, expected 2");
   EXPECT_EQ(refusal(PickleBuilder().begin(3).op("}.")), "accepted");
-  EXPECT_REFUSAL(PickleBuilder().op("}."), "does not begin with its protocol");
-  EXPECT_REFUSAL(PickleBuilder(), "opcode needs 1 bytes");
+  EXPECT_PICKLE_REFUSAL(PickleBuilder().op("}."), "does not begin with its protocol");
+  EXPECT_PICKLE_REFUSAL(PickleBuilder(), "opcode needs 1 bytes");
 }
 
 TEST(Pickle, TheEndLeavesOneObject) {
-  EXPECT_REFUSAL(PickleBuilder().begin().op("."), "ends with 0 objects");
-  EXPECT_REFUSAL(PickleBuilder().begin().op("}}."), "ends with 2 objects");
-  EXPECT_REFUSAL(PickleBuilder().begin().op("}(."), "ends with 1 objects");
-  EXPECT_REFUSAL(PickleBuilder().begin().op("}.x"), "1 bytes behind the end");
-  EXPECT_REFUSAL(PickleBuilder().begin().op("}"), "opcode needs 1 bytes");
-  EXPECT_REFUSAL(PickleBuilder().begin().op("N."),
-                 "the pickle holds None, expected a dict");
-  EXPECT_REFUSAL(PickleBuilder().begin().op("]."), "the pickle holds a list");
+  EXPECT_PICKLE_REFUSAL(PickleBuilder().begin().op("."), "ends with 0 objects");
+  EXPECT_PICKLE_REFUSAL(PickleBuilder().begin().op("}}."), "ends with 2 objects");
+  EXPECT_PICKLE_REFUSAL(PickleBuilder().begin().op("}(."), "ends with 1 objects");
+  EXPECT_PICKLE_REFUSAL(PickleBuilder().begin().op("}.x"), "1 bytes behind the end");
+  EXPECT_PICKLE_REFUSAL(PickleBuilder().begin().op("}"), "opcode needs 1 bytes");
+  EXPECT_PICKLE_REFUSAL(PickleBuilder().begin().op("N."),
+                        "the pickle holds None, expected a dict");
+  EXPECT_PICKLE_REFUSAL(PickleBuilder().begin().op("]."), "the pickle holds a list");
 }
 
 TEST(Pickle, EveryTruncationIsRefused) {
@@ -185,34 +189,38 @@ TEST(Pickle, EveryTruncationIsRefused) {
 }
 
 TEST(Pickle, StackAndMarks) {
-  EXPECT_REFUSAL(PickleBuilder().begin().op("t."), "there is no mark");
-  EXPECT_REFUSAL(PickleBuilder().begin().op("u."), "there is no mark");
-  EXPECT_REFUSAL(PickleBuilder().begin().op("R."), "the stack is empty");
-  EXPECT_REFUSAL(PickleBuilder().begin().op("Q."), "the stack is empty");
-  EXPECT_REFUSAL(PickleBuilder().begin().op("s."), "too few objects");
-  EXPECT_REFUSAL(PickleBuilder().begin().op("a."), "too few objects");
-  EXPECT_REFUSAL(PickleBuilder().begin().op("\x86."), "too few objects for a tuple");
-  EXPECT_REFUSAL(PickleBuilder().begin().op("}(Nu."), "a key without a value");
-  EXPECT_REFUSAL(PickleBuilder().begin().op("](NNu."), "items are put into a list");
-  EXPECT_REFUSAL(PickleBuilder().begin().op("}(Ne."), "items are put into a dict");
-  EXPECT_REFUSAL(PickleBuilder().begin().op("}}b."),
-                 "state (a dict) is set on a plain dict");
-  EXPECT_REFUSAL(PickleBuilder().begin().op("NNb."), "items are put into None");
+  EXPECT_PICKLE_REFUSAL(PickleBuilder().begin().op("t."), "there is no mark");
+  EXPECT_PICKLE_REFUSAL(PickleBuilder().begin().op("u."), "there is no mark");
+  EXPECT_PICKLE_REFUSAL(PickleBuilder().begin().op("R."), "the stack is empty");
+  EXPECT_PICKLE_REFUSAL(PickleBuilder().begin().op("Q."), "the stack is empty");
+  EXPECT_PICKLE_REFUSAL(PickleBuilder().begin().op("s."), "too few objects");
+  EXPECT_PICKLE_REFUSAL(PickleBuilder().begin().op("a."), "too few objects");
+  EXPECT_PICKLE_REFUSAL(PickleBuilder().begin().op("\x86."),
+                        "too few objects for a tuple");
+  EXPECT_PICKLE_REFUSAL(PickleBuilder().begin().op("}(Nu."), "a key without a value");
+  EXPECT_PICKLE_REFUSAL(PickleBuilder().begin().op("](NNu."),
+                        "items are put into a list");
+  EXPECT_PICKLE_REFUSAL(PickleBuilder().begin().op("}(Ne."), "items are put into a dict");
+  EXPECT_PICKLE_REFUSAL(PickleBuilder().begin().op("}}b."),
+                        "state (a dict) is set on a plain dict");
+  EXPECT_PICKLE_REFUSAL(PickleBuilder().begin().op("NNb."), "items are put into None");
 }
 
 TEST(Pickle, Calls) {
-  EXPECT_REFUSAL(PickleBuilder().begin().op("N)R."), "a call of None with a tuple");
-  EXPECT_REFUSAL(PickleBuilder().begin().global("collections", "OrderedDict").op("NR."),
-                 "a call of a function or class with None");
-  EXPECT_REFUSAL(
+  EXPECT_PICKLE_REFUSAL(PickleBuilder().begin().op("N)R."),
+                        "a call of None with a tuple");
+  EXPECT_PICKLE_REFUSAL(
+      PickleBuilder().begin().global("collections", "OrderedDict").op("NR."),
+      "a call of a function or class with None");
+  EXPECT_PICKLE_REFUSAL(
       PickleBuilder().begin().global("collections", "OrderedDict").op("]\x85R."),
       "a call of collections.OrderedDict with 1 arguments");
-  EXPECT_REFUSAL(PickleBuilder().begin().global("torch", "FloatStorage").op(")R."),
-                 "a call of torch.FloatStorage with 0 arguments");
-  EXPECT_REFUSAL(
+  EXPECT_PICKLE_REFUSAL(PickleBuilder().begin().global("torch", "FloatStorage").op(")R."),
+                        "a call of torch.FloatStorage with 0 arguments");
+  EXPECT_PICKLE_REFUSAL(
       PickleBuilder().begin().global("torch._utils", "_rebuild_tensor_v2").op(")R."),
       "a tensor that is not rebuilt");
-  EXPECT_REFUSAL(
+  EXPECT_PICKLE_REFUSAL(
       PickleBuilder().begin().global("torch._utils", "_rebuild_parameter").op(")R."),
       "a parameter that is not rebuilt");
 }
@@ -227,42 +235,42 @@ TEST(Pickle, TensorsWithFlagsAreRefused) {
   EXPECT_EQ(refusal(with("")), "accepted");
   EXPECT_EQ(refusal(with("N")), "accepted");
   EXPECT_EQ(refusal(with("}")), "accepted");
-  EXPECT_REFUSAL(with("}U\x03neg\x88s"), "a tensor with flags");
-  EXPECT_REFUSAL(with("NN"), "a tensor that is not rebuilt");
+  EXPECT_PICKLE_REFUSAL(with("}U\x03neg\x88s"), "a tensor with flags");
+  EXPECT_PICKLE_REFUSAL(with("NN"), "a tensor that is not rebuilt");
 }
 
 TEST(Pickle, Storages) {
   const auto with = [](const PickleTensor& tensor) {
     return PickleBuilder().begin().tensor(tensor).op(".");
   };
-  EXPECT_REFUSAL(with({.elements = -1}), "storage '0' has -1 elements");
-  EXPECT_REFUSAL(PickleBuilder().begin().op("NQ."), "a persistent id that is no");
-  EXPECT_REFUSAL(PickleBuilder()
-                     .begin()
-                     .op("(")
-                     .text("module")
-                     .global("torch", "FloatStorage")
-                     .text("0")
-                     .text("cpu")
-                     .integer(1)
-                     .op("tQ."),
-                 "a persistent id that is no");
-  EXPECT_REFUSAL(PickleBuilder()
-                     .begin()
-                     .op("(")
-                     .text("storage")
-                     .global("collections", "OrderedDict")
-                     .text("0")
-                     .text("cpu")
-                     .integer(1)
-                     .op("tQ."),
-                 "a persistent id that is no");
+  EXPECT_PICKLE_REFUSAL(with({.elements = -1}), "storage '0' has -1 elements");
+  EXPECT_PICKLE_REFUSAL(PickleBuilder().begin().op("NQ."), "a persistent id that is no");
+  EXPECT_PICKLE_REFUSAL(PickleBuilder()
+                            .begin()
+                            .op("(")
+                            .text("module")
+                            .global("torch", "FloatStorage")
+                            .text("0")
+                            .text("cpu")
+                            .integer(1)
+                            .op("tQ."),
+                        "a persistent id that is no");
+  EXPECT_PICKLE_REFUSAL(PickleBuilder()
+                            .begin()
+                            .op("(")
+                            .text("storage")
+                            .global("collections", "OrderedDict")
+                            .text("0")
+                            .text("cpu")
+                            .integer(1)
+                            .op("tQ."),
+                        "a persistent id that is no");
   PickleBuilder two;
   two.begin().op("}(").text("a").tensor().text("b").tensor({.elements = 7}).op("u.");
-  EXPECT_REFUSAL(two, "named with two types or sizes");
+  EXPECT_PICKLE_REFUSAL(two, "named with two types or sizes");
   PickleBuilder left;
   left.begin().op("}").text("a").storage({}).op("s.");
-  EXPECT_REFUSAL(left, "'a' is a storage");
+  EXPECT_PICKLE_REFUSAL(left, "'a' is a storage");
 }
 
 TEST(Pickle, ViewsStayInTheirStorage) {
@@ -278,23 +286,25 @@ TEST(Pickle, ViewsStayInTheirStorage) {
   EXPECT_EQ(refusal(with(6, 0, {2, 3}, {3, 1})), "accepted");
   EXPECT_EQ(refusal(with(0, 0, {0, 3}, {3, 1})), "accepted");
   EXPECT_EQ(refusal(with(1, 0, {}, {})), "accepted");
-  EXPECT_REFUSAL(
+  EXPECT_PICKLE_REFUSAL(
       with(4, 0, {2, 3}, {3, 1}),
       "a tensor of shape [2, 3] at element 0 runs past its storage '0' of 4 elements");
-  EXPECT_REFUSAL(with(6, 1, {2, 3}, {3, 1}), "runs past its storage");
-  EXPECT_REFUSAL(with(6, -1, {2, 3}, {3, 1}), "runs past its storage");
-  EXPECT_REFUSAL(with(0, 0, {}, {}), "runs past its storage");
-  EXPECT_REFUSAL(with(6, INT64_MAX, {2}, {INT64_MAX}), "runs past its storage");
+  EXPECT_PICKLE_REFUSAL(with(6, 1, {2, 3}, {3, 1}), "runs past its storage");
+  EXPECT_PICKLE_REFUSAL(with(6, -1, {2, 3}, {3, 1}), "runs past its storage");
+  EXPECT_PICKLE_REFUSAL(with(0, 0, {}, {}), "runs past its storage");
+  EXPECT_PICKLE_REFUSAL(with(6, INT64_MAX, {2}, {INT64_MAX}), "runs past its storage");
   // 2^62 * 4 wraps to 0.
-  EXPECT_REFUSAL(with(8, 0, {(std::int64_t{1} << 62) + 1}, {4}), "runs past its storage");
+  EXPECT_PICKLE_REFUSAL(with(8, 0, {(std::int64_t{1} << 62) + 1}, {4}),
+                        "runs past its storage");
   const std::int64_t big = std::int64_t{1} << 32;
-  EXPECT_REFUSAL(with(6, 0, {big, big}, {0, 0}), "exceeds 2^63-1");
-  EXPECT_REFUSAL(with(6, 0, {big, 2}, {0, 0}), "that repeats a storage of 6 elements");
+  EXPECT_PICKLE_REFUSAL(with(6, 0, {big, big}, {0, 0}), "exceeds 2^63-1");
+  EXPECT_PICKLE_REFUSAL(with(6, 0, {big, 2}, {0, 0}),
+                        "that repeats a storage of 6 elements");
   EXPECT_EQ(refusal(with(6, 0, {1000, 2}, {0, 0})), "accepted");
-  EXPECT_REFUSAL(with(6, 0, {-2, 3}, {3, 1}), "sizes of a tensor must be");
-  EXPECT_REFUSAL(with(6, 0, {2, 3}, {-3, 1}), "strides of a tensor must be");
-  EXPECT_REFUSAL(with(6, 0, {2, 3}, {3}), "2 sizes and 1 strides");
-  EXPECT_REFUSAL(
+  EXPECT_PICKLE_REFUSAL(with(6, 0, {-2, 3}, {3, 1}), "sizes of a tensor must be");
+  EXPECT_PICKLE_REFUSAL(with(6, 0, {2, 3}, {-3, 1}), "strides of a tensor must be");
+  EXPECT_PICKLE_REFUSAL(with(6, 0, {2, 3}, {3}), "2 sizes and 1 strides");
+  EXPECT_PICKLE_REFUSAL(
       with(6, 0, std::vector<std::int64_t>(65, 1), std::vector<std::int64_t>(65, 1)),
       "65 dimensions");
 }
@@ -302,15 +312,15 @@ TEST(Pickle, ViewsStayInTheirStorage) {
 TEST(Pickle, NamesAreUnique) {
   PickleBuilder keys;
   keys.begin().op("}(").text("a").tensor().text("a").op("Nu.");
-  EXPECT_REFUSAL(keys, "key 'a' is there twice");
+  EXPECT_PICKLE_REFUSAL(keys, "key 'a' is there twice");
   PickleBuilder number;
   number.begin().op("}(").text("1").tensor().integer(1).op("Nu.");
-  EXPECT_REFUSAL(number, "key '1' is there twice");
+  EXPECT_PICKLE_REFUSAL(number, "key '1' is there twice");
   PickleBuilder dotted;
   dotted.begin().op("}(").text("a.b").tensor().text("a").op("}").text("b").tensor().op(
       "su.");
-  EXPECT_REFUSAL(dotted, "two tensors are named 'a.b'");
-  EXPECT_REFUSAL(PickleBuilder().begin().op("}NNs."), "a key is None");
+  EXPECT_PICKLE_REFUSAL(dotted, "two tensors are named 'a.b'");
+  EXPECT_PICKLE_REFUSAL(PickleBuilder().begin().op("}NNs."), "a key is None");
 }
 
 TEST(Pickle, DepthAndCyclesAreBounded) {
@@ -320,9 +330,9 @@ TEST(Pickle, DepthAndCyclesAreBounded) {
   deep.op("N");
   for (int i = 0; i < 100; ++i) deep.op("s");
   deep.op(".");
-  EXPECT_REFUSAL(deep, "nested more than 64 deep");
+  EXPECT_PICKLE_REFUSAL(deep, "nested more than 64 deep");
   // d["k"] = d
-  EXPECT_REFUSAL(
+  EXPECT_PICKLE_REFUSAL(
       PickleBuilder().begin().op("}q").byte(0).text("k").op("h").byte(0).op("s."),
       "nested more than 64 deep");
 }
@@ -339,23 +349,23 @@ TEST(Pickle, SharedDictsDoNotMultiply) {
   top.begin().op("}").text("all").op("(");
   // Everything is on the stack: pack it into a tuple.
   top.op(std::string_view(pickle.str()).substr(2)).op("ts.");
-  EXPECT_REFUSAL(top, "too many objects");
+  EXPECT_PICKLE_REFUSAL(top, "too many objects");
 }
 
 TEST(Pickle, LongNamesDoNotMultiply) {
   PickleBuilder pickle;
   pickle.begin().op("}").text(std::string(5000, 'n')).tensor().op("s.");
-  EXPECT_REFUSAL(pickle, "too long");
+  EXPECT_PICKLE_REFUSAL(pickle, "too long");
 }
 
 TEST(Pickle, ManyObjectsAreRefused) {
-  EXPECT_REFUSAL(PickleBuilder().begin().op(std::string(2 << 20, 'N')).op("."),
-                 "too many objects at once");
-  EXPECT_REFUSAL(PickleBuilder().begin().op(std::string(2 << 20, '(')).op("."),
-                 "too many marks");
+  EXPECT_PICKLE_REFUSAL(PickleBuilder().begin().op(std::string(2 << 20, 'N')).op("."),
+                        "too many objects at once");
+  EXPECT_PICKLE_REFUSAL(PickleBuilder().begin().op(std::string(2 << 20, '(')).op("."),
+                        "too many marks");
   std::string lists = "](";
   for (int i = 0; i < 3000; ++i) lists += std::string(1000, ']') + "e(";
-  EXPECT_REFUSAL(PickleBuilder().begin().op(lists), "too many objects");
+  EXPECT_PICKLE_REFUSAL(PickleBuilder().begin().op(lists), "too many objects");
 }
 
 TEST(Pickle, Integers) {

@@ -15,8 +15,6 @@
 namespace pith {
 namespace {
 
-constexpr std::int64_t kLeastMemory = 1 << 20;
-
 // Plain numbers can be read from any element on; blocks only by rows.
 bool is_plain(const TensorInfo& tensor) { return tensor.encoding.dtype.has_value(); }
 

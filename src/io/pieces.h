@@ -46,7 +46,9 @@ class PieceList {
   /// f32 and as written, at most 8 bytes each.
   static constexpr std::int64_t kThreadBytes = 3 * 8 * kElements;
 
-  /// `max_memory` bounds the buffers of all threads together; at least 1 MiB.
+  static constexpr std::int64_t kLeastMemory = 1 << 20;
+
+  /// `max_memory` bounds the buffers of all threads together; at least kLeastMemory.
   PieceList(const Checkpoint& checkpoint, std::int64_t max_memory);
 
   /// Appends the pieces of a tensor. kNoSpace if it can only be decoded by rows, and one

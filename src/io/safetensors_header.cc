@@ -17,7 +17,7 @@
 namespace pith {
 namespace {
 
-constexpr std::array<std::string_view, 22> kNames = {
+constexpr std::array<std::string_view, 22> kDTypeNames = {
     "BOOL",    "F4",      "F6_E2M3", "F6_E3M2",     "U8",          "I8",
     "F8_E5M2", "F8_E4M3", "F8_E8M0", "F8_E4M3FNUZ", "F8_E5M2FNUZ", "I16",
     "U16",     "F16",     "BF16",    "I32",         "U32",         "F32",
@@ -25,7 +25,7 @@ constexpr std::array<std::string_view, 22> kNames = {
 
 // Entries while the header is read. The shortest entry has 49 bytes of JSON, a number and
 // its comma at least 2: packed like this, hostile headers cost no more than their length.
-struct Entry {
+struct HeaderEntry {
   std::uint64_t begin = 0;
   std::uint64_t end = 0;
   std::uint32_t name = 0;  // begin in names
@@ -36,11 +36,11 @@ struct Entry {
 };
 
 struct Entries {
-  std::vector<Entry> list;
+  std::vector<HeaderEntry> list;
   std::string names;
   std::string dims;  // seven bits a byte, the lowest first; the last byte is below 80
 
-  [[nodiscard]] std::string_view name_of(const Entry& entry) const {
+  [[nodiscard]] std::string_view name_of(const HeaderEntry& entry) const {
     return std::string_view(names).substr(entry.name, entry.name_size);
   }
   void push_dim(std::uint64_t dim) {
@@ -48,7 +48,7 @@ struct Entries {
     dims += static_cast<char>(dim);
   }
   // In the order they were pushed.
-  [[nodiscard]] std::vector<std::uint64_t> dims_of(const Entry& entry) const {
+  [[nodiscard]] std::vector<std::uint64_t> dims_of(const HeaderEntry& entry) const {
     std::vector<std::uint64_t> out(entry.rank);
     std::size_t at = entry.dims;
     for (std::uint64_t& dim : out) {
@@ -353,7 +353,7 @@ class HeaderHandler : public JsonHandler {
   Entries& entries_;
   SafetensorsHeader& header_;
   State state_ = State::kStart;
-  Entry entry_;
+  HeaderEntry entry_;
   bool dtype_seen_ = false;
   bool shape_seen_ = false;
   bool offsets_seen_ = false;
@@ -378,11 +378,12 @@ Status check_names(const Entries& entries) {
 // Tensors of the file in the order of their data, each beginning where the one before
 // ends.
 Status sort_and_walk(Entries& entries) {
-  std::sort(entries.list.begin(), entries.list.end(), [](const Entry& a, const Entry& b) {
-    return a.begin != b.begin ? a.begin < b.begin : a.end < b.end;
-  });
+  std::sort(entries.list.begin(), entries.list.end(),
+            [](const HeaderEntry& a, const HeaderEntry& b) {
+              return a.begin != b.begin ? a.begin < b.begin : a.end < b.end;
+            });
   std::uint64_t position = 0;
-  for (const Entry& entry : entries.list) {
+  for (const HeaderEntry& entry : entries.list) {
     const std::string_view name = entries.name_of(entry);
     if (entry.end < entry.begin) {
       return Status::corrupt(
@@ -401,7 +402,7 @@ Status sort_and_walk(Entries& entries) {
   return {};
 }
 
-Result<Shape> make_shape(const Entries& entries, const Entry& entry) {
+Result<Shape> make_shape(const Entries& entries, const HeaderEntry& entry) {
   std::vector<std::int64_t> extents;
   for (const std::uint64_t dim : entries.dims_of(entry)) {
     if (dim > INT64_MAX) {
@@ -413,7 +414,7 @@ Result<Shape> make_shape(const Entries& entries, const Entry& entry) {
 }
 
 // Size by shape and type, against the size by offsets.
-Result<TensorInfo> make_info(const Entries& entries, const Entry& entry,
+Result<TensorInfo> make_info(const Entries& entries, const HeaderEntry& entry,
                              std::uint64_t data_begin) {
   const std::string_view name = entries.name_of(entry);
   const auto corrupt = [&](const Status& status) {
@@ -444,13 +445,13 @@ Result<TensorInfo> make_info(const Entries& entries, const Entry& entry,
 
 std::string_view safetensors_name(DType dtype) {
   const auto i = static_cast<std::size_t>(dtype);
-  return i < kNames.size() ? kNames[i] : std::string_view();
+  return i < kDTypeNames.size() ? kDTypeNames[i] : std::string_view();
 }
 
 std::optional<DType> dtype_from_safetensors(std::string_view name) {
-  const auto found = std::find(kNames.begin(), kNames.end(), name);
-  if (found == kNames.end()) return std::nullopt;
-  return static_cast<DType>(found - kNames.begin());
+  const auto found = std::find(kDTypeNames.begin(), kDTypeNames.end(), name);
+  if (found == kDTypeNames.end()) return std::nullopt;
+  return static_cast<DType>(found - kDTypeNames.begin());
 }
 
 Result<SafetensorsHeader> read_safetensors_header(ByteReader& in,
@@ -477,7 +478,7 @@ Result<SafetensorsHeader> read_safetensors_header(ByteReader& in,
   if (Status s = parse_json(text, handler); !s.ok()) return s.with_context("header");
   PITH_OK(check_names(entries));
   PITH_OK(sort_and_walk(entries));
-  for (const Entry& entry : entries.list) {
+  for (const HeaderEntry& entry : entries.list) {
     // Checked first and kept later: a refusal does not pay for the list.
     PITH_OK(make_info(entries, entry, header.data_begin).status());
   }
@@ -491,7 +492,7 @@ Result<SafetensorsHeader> read_safetensors_header(ByteReader& in,
                     longer ? "bytes at the end belong to no tensor" : "it is truncated"));
   }
   header.tensors.reserve(entries.list.size());
-  for (const Entry& entry : entries.list) {
+  for (const HeaderEntry& entry : entries.list) {
     PITH_TRY(TensorInfo info, make_info(entries, entry, header.data_begin));
     header.tensors.push_back(std::move(info));
   }

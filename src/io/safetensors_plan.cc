@@ -20,7 +20,7 @@ namespace {
 
 constexpr std::uint64_t kMaxHeader = 100'000'000;  // what readers accept
 
-Status check_tensor(const TensorSpec& tensor) {
+Status check_safetensors_tensor(const TensorSpec& tensor) {
   if (!tensor.encoding.dtype || *tensor.encoding.dtype == DType::kI4) {
     return Status::unsupported(
         fmt::format("{}: safetensors cannot hold {}; convert it to f32, f16 or bf16",
@@ -63,7 +63,7 @@ Result<FilePlan> plan_safetensors(std::span<const TensorSpec* const> tensors,
   std::vector<std::size_t> order(tensors.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
   for (const TensorSpec* tensor : tensors) {
-    PITH_OK(check_tensor(*tensor));
+    PITH_OK(check_safetensors_tensor(*tensor));
     PITH_TRY(const std::uint64_t bytes, bytes_of(*tensor));
     plan.bytes.push_back(bytes);
   }

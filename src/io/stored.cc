@@ -14,13 +14,13 @@ namespace pith {
 namespace {
 
 // Bytes read before they are decoded: they stay in the cache of one core.
-constexpr std::int64_t kPiece = 128 << 10;
+constexpr std::int64_t kStoredPiece = 128 << 10;
 
 // One per thread, for its life: the first touch of fresh memory costs 20 times what
 // reading it does.
 std::span<std::byte> piece_buffer() {
-  thread_local const std::unique_ptr<std::byte[]> buffer(new std::byte[kPiece]);
-  return {buffer.get(), static_cast<std::size_t>(kPiece)};
+  thread_local const std::unique_ptr<std::byte[]> buffer(new std::byte[kStoredPiece]);
+  return {buffer.get(), static_cast<std::size_t>(kStoredPiece)};
 }
 
 Status check_tensor(const Checkpoint& checkpoint, std::size_t tensor) {
@@ -93,7 +93,7 @@ Status StoredCheckpoint::read_rows(std::size_t tensor, std::int64_t first,
     return file.read_exact(offset, std::as_writable_bytes(out));
   }
   const std::int64_t piece_blocks =
-      std::max<std::int64_t>(1, kPiece / encoding.block_bytes);
+      std::max<std::int64_t>(1, kStoredPiece / encoding.block_bytes);
   const std::span<std::byte> buffer = piece_buffer();
   while (!out.empty()) {
     const auto left = static_cast<std::int64_t>(out.size());

@@ -10,7 +10,7 @@
 namespace pith {
 namespace {
 
-constexpr std::int64_t kWindow = 256 << 10;
+constexpr std::int64_t kStridedWindow = 256 << 10;
 // A read costs as much as copying this many bytes: smaller gaps are read along.
 constexpr std::int64_t kMaxGap = 4 << 10;
 
@@ -118,8 +118,8 @@ class Gather {
     const std::int64_t step = axis.from * item_;
     // As many steps as the window holds, if what lies between them is worth reading.
     std::int64_t together = 0;
-    if (rest_span <= kWindow && step - rest_span <= kMaxGap) {
-      together = step == 0 ? axis.extent : (kWindow - rest_span) / step + 1;
+    if (rest_span <= kStridedWindow && step - rest_span <= kMaxGap) {
+      together = step == 0 ? axis.extent : (kStridedWindow - rest_span) / step + 1;
     }
     for (std::int64_t i = 0; i < axis.extent;) {
       if (together == 0) {
@@ -141,7 +141,7 @@ class Gather {
     axes.assign(1, axis);
     axes.insert(axes.end(), rest.begin(), rest.end());
     const auto bytes = static_cast<std::size_t>(span_of(axes));
-    if (window_ == nullptr) window_.reset(new std::byte[kWindow]);
+    if (window_ == nullptr) window_.reset(new std::byte[kStridedWindow]);
     PITH_OK(fetch(from, {window_.get(), bytes}));
     // The output is larger than the window: it is written in its own order.
     std::sort(axes.begin(), axes.end(),

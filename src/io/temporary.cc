@@ -18,17 +18,18 @@
 namespace pith {
 namespace {
 
-constexpr std::string_view kPrefix = ".pith-";
-constexpr std::string_view kSuffix = ".tmp";
+constexpr std::string_view kTemporaryPrefix = ".pith-";
+constexpr std::string_view kTemporarySuffix = ".tmp";
 constexpr int kAttempts = 100;  // names tried before something else must be wrong
 
 std::string next_name() {
   static std::atomic<unsigned> count{0};
-  return fmt::format("{}{}-{}{}", kPrefix, ::getpid(), count++, kSuffix);
+  return fmt::format("{}{}-{}{}", kTemporaryPrefix, ::getpid(), count++,
+                     kTemporarySuffix);
 }
 
 bool is_temporary_name(std::string_view name) {
-  return name.starts_with(kPrefix) && name.ends_with(kSuffix);
+  return name.starts_with(kTemporaryPrefix) && name.ends_with(kTemporarySuffix);
 }
 
 /// Names in an open folder that `keep` wants; none if it cannot be read.

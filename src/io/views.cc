@@ -13,7 +13,7 @@ namespace {
 
 // Bytes that are read before they are decoded. Elements in row-major order: what stays in
 // the cache of one core. Others: what makes rows of a transposed matrix worth a read.
-constexpr std::int64_t kPiece = 128 << 10;
+constexpr std::int64_t kViewPiece = 128 << 10;
 constexpr std::int64_t kStridedPiece = 4 << 20;
 
 template <typename T>
@@ -83,7 +83,8 @@ Status ViewCheckpoint::read_rows(std::size_t tensor, std::int64_t first,
   if (info.encoding.dtype == DType::kF32) {
     return read_elements(tensor, element, std::ssize(out), std::as_writable_bytes(out));
   }
-  const std::int64_t piece = (places_[tensor].row_major ? kPiece : kStridedPiece) / item;
+  const std::int64_t piece =
+      (places_[tensor].row_major ? kViewPiece : kStridedPiece) / item;
   std::vector<std::byte> buffer(
       static_cast<std::size_t>(std::min(piece, std::ssize(out)) * item));
   while (!out.empty()) {

@@ -10,19 +10,16 @@
 #include <vector>
 
 #include "tests/support/temp_folder.h"
+#include "tests/support/values.h"
 
 namespace pith {
 namespace {
 
+using testing::file_bytes;
+using testing::shape_of;
+
 namespace fs = std::filesystem;
 using testing::TempFolder;
-
-std::string read(const fs::path& path) {
-  std::ifstream in(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(in), {}};
-}
-
-Shape shape(std::initializer_list<std::int64_t> extents) { return *Shape::make(extents); }
 
 template <typename T>
 std::span<const std::byte> raw(const std::vector<T>& values) {
@@ -46,7 +43,7 @@ std::string text_of(const std::vector<float>& values) {
 CheckpointLayout one_matrix(Format format) {
   CheckpointLayout layout;
   layout.format = format;
-  layout.tensors.push_back(TensorSpec::plain("w", DType::kF32, shape({2, 2})));
+  layout.tensors.push_back(TensorSpec::plain("w", DType::kF32, shape_of({2, 2})));
   return layout;
 }
 
@@ -57,7 +54,7 @@ TEST(Writer, SmallestSafetensorsFile) {
   ASSERT_TRUE(write_all(folder / "a.safetensors", one_matrix(Format::kSafetensors),
                         {text_of(kMatrix)})
                   .ok());
-  EXPECT_EQ(read(folder / "a.safetensors"),
+  EXPECT_EQ(file_bytes(folder / "a.safetensors"),
             std::string("\x40\0\0\0\0\0\0\0", 8) +
                 R"({"w":{"dtype":"F32","shape":[2,2],"data_offsets":[0,16]}})" +
                 "       " + text_of(kMatrix));
@@ -66,10 +63,10 @@ TEST(Writer, SmallestSafetensorsFile) {
 TEST(Writer, SafetensorsAreSortedByTypeThenNameWithMetadataFirst) {
   const TempFolder folder;
   CheckpointLayout layout;
-  layout.tensors = {TensorSpec::plain("b", DType::kI8, shape({3})),
-                    TensorSpec::plain("z", DType::kF32, shape({})),
-                    TensorSpec::plain("a", DType::kI8, shape({0, 5})),
-                    TensorSpec::plain("\"\n\x01/\u00e9", DType::kF32, shape({1}))};
+  layout.tensors = {TensorSpec::plain("b", DType::kI8, shape_of({3})),
+                    TensorSpec::plain("z", DType::kF32, shape_of({})),
+                    TensorSpec::plain("a", DType::kI8, shape_of({0, 5})),
+                    TensorSpec::plain("\"\n\x01/\u00e9", DType::kF32, shape_of({1}))};
   layout.metadata = {{"z", "1"}, {"format", "pt"}, {"a\tb", ""}};
   ASSERT_TRUE(write_all(folder / "a", layout, {"xyz", "ABCD", "", "EFGH"}).ok());
   const std::string header =
@@ -78,7 +75,7 @@ TEST(Writer, SafetensorsAreSortedByTypeThenNameWithMetadataFirst) {
       R"("z":{"dtype":"F32","shape":[],"data_offsets":[4,8]},)"
       R"("a":{"dtype":"I8","shape":[0,5],"data_offsets":[8,8]},)"
       R"("b":{"dtype":"I8","shape":[3],"data_offsets":[8,11]}})";
-  const std::string file = read(folder / "a");
+  const std::string file = file_bytes(folder / "a");
   EXPECT_EQ(file.substr(8, header.size()), header);
   EXPECT_EQ(file.substr(file.size() - 11), "EFGHABCDxyz");
   EXPECT_EQ(static_cast<std::size_t>(*stored_bytes(layout)), file.size());
@@ -88,7 +85,7 @@ TEST(Writer, SmallestGgufFile) {
   const TempFolder folder;
   CheckpointLayout layout;
   layout.format = Format::kGguf;
-  layout.tensors.push_back(TensorSpec::plain("w", DType::kF32, shape({2})));
+  layout.tensors.push_back(TensorSpec::plain("w", DType::kF32, shape_of({2})));
   ASSERT_TRUE(write_all(folder / "a.gguf", layout, {text_of({1, -2})}).ok());
   std::string expected("GGUF\3\0\0\0\1\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0", 24);
   expected += std::string("\1\0\0\0\0\0\0\0w\1\0\0\0\2\0\0\0\0\0\0\0", 21);
@@ -96,7 +93,7 @@ TEST(Writer, SmallestGgufFile) {
   expected.resize(64, '\0');
   expected += text_of({1, -2});
   expected.resize(96, '\0');
-  EXPECT_EQ(read(folder / "a.gguf"), expected);
+  EXPECT_EQ(file_bytes(folder / "a.gguf"), expected);
 }
 
 TEST(Writer, GgufObeysTheAlignmentKeyAndReversesShapes) {
@@ -105,23 +102,23 @@ TEST(Writer, GgufObeysTheAlignmentKeyAndReversesShapes) {
   layout.format = Format::kGguf;
   layout.gguf_keys = {GgufKey::string("general.name", "x"),
                       GgufKey::u32("general.alignment", 128)};
-  layout.tensors = {TensorSpec::plain("a", DType::kF16, shape({2, 3})),
-                    TensorSpec::plain("b", DType::kI8, shape({5}))};
+  layout.tensors = {TensorSpec::plain("a", DType::kF16, shape_of({2, 3})),
+                    TensorSpec::plain("b", DType::kI8, shape_of({5}))};
   ASSERT_TRUE(write_all(folder / "a.gguf", layout, {"0123456789ab", "ABCDE"}).ok());
-  const std::string file = read(folder / "a.gguf");
+  const std::string file = file_bytes(folder / "a.gguf");
   EXPECT_EQ(file.size() % 128, 0u);
   EXPECT_EQ(file.substr(file.size() - 256, 12), "0123456789ab");
   EXPECT_EQ(file.substr(file.size() - 128, 6), std::string("ABCDE\0", 6));
   const auto model = Checkpoint::open(folder / "a.gguf");
   ASSERT_TRUE(model) << model.error().message();
-  EXPECT_EQ((*model)->tensors()[0].shape, shape({2, 3}));
+  EXPECT_EQ((*model)->tensors()[0].shape, shape_of({2, 3}));
   ASSERT_EQ(gguf_keys(**model).size(), 2u);
   EXPECT_EQ(gguf_keys(**model)[0], layout.gguf_keys[0]);
 }
 
 TEST(Writer, NpyHeaderIsAMultipleOf64) {
   const TempFolder folder;
-  for (const Shape& s : {shape({}), shape({4}), shape({2, 2})}) {
+  for (const Shape& s : {shape_of({}), shape_of({4}), shape_of({2, 2})}) {
     CheckpointLayout layout;
     layout.format = Format::kNpy;
     layout.tensors.push_back(TensorSpec::plain("w", DType::kF32, s));
@@ -129,7 +126,7 @@ TEST(Writer, NpyHeaderIsAMultipleOf64) {
     WriteOptions options;
     options.overwrite = true;
     ASSERT_TRUE(write_all(folder / "a.npy", layout, {data}, options).ok());
-    const std::string file = read(folder / "a.npy");
+    const std::string file = file_bytes(folder / "a.npy");
     EXPECT_EQ(file.size(), 128 + data.size());
     const std::string tuple = s.rank() == 0 ? "()" : s.rank() == 1 ? "(4,)" : "(2, 2)";
     const std::string header =
@@ -145,7 +142,7 @@ TEST(Writer, AnyOrderAnyThreadGivesTheSameBytes) {
        {Format::kSafetensors, Format::kGguf, Format::kNpz, Format::kNpy}) {
     CheckpointLayout layout;
     layout.format = format;
-    layout.tensors.push_back(TensorSpec::plain("w", DType::kI8, shape({1000})));
+    layout.tensors.push_back(TensorSpec::plain("w", DType::kI8, shape_of({1000})));
     std::string data;
     for (int i = 0; i < 1000; ++i) data += static_cast<char>(i * 7);
     ASSERT_TRUE(write_all(folder / "whole", layout, {data}, {.overwrite = true}).ok());
@@ -167,7 +164,8 @@ TEST(Writer, AnyOrderAnyThreadGivesTheSameBytes) {
       }
     }
     ASSERT_TRUE((*writer)->commit().ok());
-    EXPECT_EQ(read(folder / "whole"), read(folder / "pieces")) << to_string(format);
+    EXPECT_EQ(file_bytes(folder / "whole"), file_bytes(folder / "pieces"))
+        << to_string(format);
   }
 }
 
@@ -205,15 +203,16 @@ TEST(Writer, LayoutsThatCannotBeWritten) {
   EXPECT_EQ(code(Format::kSafetensors, {spec("a"), spec("a")}), bad);
   EXPECT_EQ(code(Format::kSafetensors, {spec("__metadata__")}), bad);
   EXPECT_EQ(code(Format::kSafetensors, {spec("\xff")}), bad);
-  EXPECT_EQ(code(Format::kSafetensors, {spec("a", DType::kI4, shape({2}))}), unsupported);
-  EXPECT_EQ(code(Format::kSafetensors, {spec("a", DType::kF4, shape({3}))}), bad);
+  EXPECT_EQ(code(Format::kSafetensors, {spec("a", DType::kI4, shape_of({2}))}),
+            unsupported);
+  EXPECT_EQ(code(Format::kSafetensors, {spec("a", DType::kF4, shape_of({3}))}), bad);
   EXPECT_EQ(code(Format::kSafetensors,
-                 {spec("a", DType::kF32, shape({std::int64_t{1} << 61}))}),
+                 {spec("a", DType::kF32, shape_of({std::int64_t{1} << 61}))}),
             bad);
   EXPECT_EQ(code(Format::kGguf, {spec(std::string(64, 'a'))}), bad);
   EXPECT_EQ(code(Format::kGguf, {spec(std::string(63, 'a'))}), StatusCode::kOk);
   EXPECT_EQ(code(Format::kGguf, {spec("a", DType::kU8)}), unsupported);
-  EXPECT_EQ(code(Format::kGguf, {spec("a", DType::kF32, shape({1, 1, 1, 1, 1}))}),
+  EXPECT_EQ(code(Format::kGguf, {spec("a", DType::kF32, shape_of({1, 1, 1, 1, 1}))}),
             unsupported);
   EXPECT_EQ(code(Format::kNpz, {spec("a", DType::kBF16)}), unsupported);
   EXPECT_EQ(code(Format::kNpz, {spec("../a")}), bad);
@@ -236,9 +235,9 @@ TEST(Writer, MetadataKnownLaterIsFilledIn) {
   EXPECT_EQ((*writer)->update_metadata("other", "").code(), StatusCode::kInvalidArgument);
   ASSERT_TRUE((*writer)->write(0, 0, raw(kMatrix)).ok());
   ASSERT_TRUE((*writer)->commit().ok());
-  EXPECT_NE(read(folder / "a").find(R"("pith":"{\"crc\":1}         "},"w":)"),
+  EXPECT_NE(file_bytes(folder / "a").find(R"("pith":"{\"crc\":1}         "},"w":)"),
             std::string::npos)
-      << read(folder / "a");
+      << file_bytes(folder / "a");
 }
 
 TEST(Writer, AFolderOfShardsWithItsIndex) {
@@ -247,18 +246,18 @@ TEST(Writer, AFolderOfShardsWithItsIndex) {
   CheckpointLayout layout;
   layout.shards = {"model-00001-of-00002.safetensors",
                    "model-00002-of-00002.safetensors"};
-  layout.tensors = {TensorSpec::plain("b", DType::kF32, shape({2})),
-                    TensorSpec::plain("a", DType::kI8, shape({3}))};
+  layout.tensors = {TensorSpec::plain("b", DType::kF32, shape_of({2})),
+                    TensorSpec::plain("a", DType::kI8, shape_of({3}))};
   layout.tensors[1].file = 1;
   layout.folder_files = {{"config.json", folder / "config.json", {}},
                          {"note.txt", {}, "made by a test"}};
   ASSERT_TRUE(write_all(folder / "out", layout, {text_of({1, 2}), "xyz"}).ok());
-  EXPECT_EQ(read(folder / "out/model.safetensors.index.json"),
+  EXPECT_EQ(file_bytes(folder / "out/model.safetensors.index.json"),
             "{\n  \"metadata\": {\n    \"total_size\": 11\n  },\n  \"weight_map\": {\n"
             "    \"a\": \"model-00002-of-00002.safetensors\",\n"
             "    \"b\": \"model-00001-of-00002.safetensors\"\n  }\n}\n");
-  EXPECT_EQ(read(folder / "out/config.json"), "{}\n");
-  EXPECT_EQ(read(folder / "out/note.txt"), "made by a test");
+  EXPECT_EQ(file_bytes(folder / "out/config.json"), "{}\n");
+  EXPECT_EQ(file_bytes(folder / "out/note.txt"), "made by a test");
   std::uint64_t bytes = 0;
   for (const auto& entry : fs::directory_iterator(folder / "out")) {
     const std::string name = entry.path().filename();

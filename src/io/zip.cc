@@ -49,7 +49,7 @@ class InflatePool {
 
 namespace {
 
-constexpr std::uint64_t kPiece = 256 << 10;
+constexpr std::uint64_t kZipPiece = 256 << 10;
 
 Status in_entry(const Status& status, const ZipEntry& entry) {
   return status.with_context(fmt::format("entry '{}'", printable(entry.name)));
@@ -78,7 +78,7 @@ class StoredEntry : public ByteSource {
 
   [[nodiscard]] Status check() const {
     std::vector<std::byte> buffer(
-        static_cast<std::size_t>(std::min(kPiece, entry_.compressed)));
+        static_cast<std::size_t>(std::min(kZipPiece, entry_.compressed)));
     uLong crc = 0;
     for (std::uint64_t at = 0; at < entry_.compressed; at += buffer.size()) {
       const auto bytes = std::span(buffer).first(static_cast<std::size_t>(
@@ -157,7 +157,7 @@ Status ZipArchive::verify(std::uint64_t limit) const {
   std::vector<std::byte> buffer;
   for (std::size_t i = 0; i < entries_.size(); ++i) {
     const std::unique_ptr<ByteSource> source = open_entry(i);
-    buffer.resize(static_cast<std::size_t>(std::min(kPiece, source->size())));
+    buffer.resize(static_cast<std::size_t>(std::min(kZipPiece, source->size())));
     std::uint64_t at = 0;
     do {  // once for an entry without content: it has a checksum, too
       const auto bytes = std::span(buffer).first(static_cast<std::size_t>(

@@ -34,7 +34,6 @@ constexpr std::uint16_t kEncrypted = 1 << 0;
 constexpr std::uint16_t kHasDescriptor = 1 << 3;
 // How hard the deflater tried, a descriptor behind the data, names in UTF-8.
 constexpr std::uint16_t kKnownFlags = 1 << 1 | 1 << 2 | kHasDescriptor | 1 << 11;
-constexpr std::uint16_t kZip64Extra = 1;
 
 // Deflate writes 258 bytes with two bits at best.
 constexpr std::uint64_t kMaxRatio = 1032;

@@ -1,6 +1,7 @@
 // The directory of a zip archive: the structures at its end, and their checks.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -9,6 +10,9 @@
 #include "src/io/zip.h"
 
 namespace pith {
+
+/// The extra field that holds sizes of 64 bits.
+inline constexpr std::uint16_t kZip64Extra = 1;
 
 struct ZipDirectory {
   std::vector<ZipEntry> entries;

@@ -20,7 +20,7 @@ ModelTensor tensor_of(std::string name, std::initializer_list<std::int64_t> exte
   return {std::move(name), std::move(shape), std::move(values)};
 }
 
-Model small_model() {
+Model two_tensors() {
   return {tensor_of("fc.weight", {4, 6}), tensor_of("fc.bias", {6}, -3)};
 }
 
@@ -41,14 +41,14 @@ TEST(Pipeline, NothingToDoIsAnError) {
   const Result<PipelineResult> no_tensors = Pipeline::quantize_only().run({});
   EXPECT_EQ(no_tensors.status().code(), StatusCode::kInvalidArgument);
   EXPECT_NE(no_tensors.error().message().find("no tensors"), std::string::npos);
-  const Result<PipelineResult> no_stages = Pipeline().run(small_model());
+  const Result<PipelineResult> no_stages = Pipeline().run(two_tensors());
   EXPECT_EQ(no_stages.status().code(), StatusCode::kInvalidArgument);
   EXPECT_NE(no_stages.error().message().find("no stages"), std::string::npos);
 }
 
 TEST(Pipeline, OptionsOfAllStagesAreCheckedFirst) {
   // The first stage would refuse the NaN.
-  Model model = small_model();
+  Model model = two_tensors();
   model[0].values[0] = std::numeric_limits<float>::quiet_NaN();
   const Pipeline pipeline({prune_stage(PruneOptions()), clip_stage(0)});
   const Result<PipelineResult> done = pipeline.run(std::move(model));
@@ -58,7 +58,7 @@ TEST(Pipeline, OptionsOfAllStagesAreCheckedFirst) {
 }
 
 TEST(Pipeline, ShapesAndNamesAreChecked) {
-  Model model = small_model();
+  Model model = two_tensors();
   model[1].values.pop_back();
   EXPECT_NE(Pipeline::quantize_only()
                 .run(std::move(model))
@@ -66,7 +66,7 @@ TEST(Pipeline, ShapesAndNamesAreChecked) {
                 .message()
                 .find("'fc.bias' has 5 values, but its shape [6] has 6"),
             std::string::npos);
-  model = small_model();
+  model = two_tensors();
   model[1].name = model[0].name;
   EXPECT_NE(Pipeline::quantize_only()
                 .run(std::move(model))
@@ -78,7 +78,7 @@ TEST(Pipeline, ShapesAndNamesAreChecked) {
 
 TEST(Pipeline, PruneThenQuantizeReportsBothStages) {
   const Result<PipelineResult> done =
-      Pipeline::prune_then_quantize(0.5F).run(small_model());
+      Pipeline::prune_then_quantize(0.5F).run(two_tensors());
   ASSERT_TRUE(done) << done.error().message();
   ASSERT_EQ(done->stages.size(), 2U);
   const StageStats& prune = done->stages[0];
@@ -115,7 +115,7 @@ TEST(Pipeline, PresetsAreTheirStages) {
 TEST(Pipeline, QuantizedTensorsStayQuantizedWhateverFollows) {
   const Pipeline pipeline({quantize_stage(Scheme::int8_tensor()),
                            prune_stage(PruneOptions()), clip_stage(0.1F)});
-  const Result<PipelineResult> done = pipeline.run(small_model());
+  const Result<PipelineResult> done = pipeline.run(two_tensors());
   ASSERT_TRUE(done);
   for (const StageStats& stats : done->stages) {
     EXPECT_EQ(stats.code_ratio(), 4) << stats.stage;
@@ -167,7 +167,7 @@ TEST(Pipeline, ClipTakesExactlyItsShareOfTies) {
 
 TEST(Pipeline, ClearedTensorsAreWarnedOf) {
   const Pipeline pipeline({clip_stage(1), quantize_stage(Scheme::int8_tensor())});
-  const Result<PipelineResult> done = pipeline.run(small_model());
+  const Result<PipelineResult> done = pipeline.run(two_tensors());
   ASSERT_TRUE(done);
   ASSERT_EQ(done->stages[0].warnings.size(), 2U);
   EXPECT_NE(done->stages[0].warnings[0].find("fc.weight"), std::string::npos);

@@ -13,7 +13,7 @@ TensorHeader tensor(std::string name, std::initializer_list<std::int64_t> extent
   return {std::move(name), Shape::make(extents).value()};
 }
 
-std::vector<TensorHeader> small_model() {
+std::vector<TensorHeader> small_headers() {
   return {tensor("model.embed_tokens.weight", {512, 64}),
           tensor("model.layers.0.mlp.up_proj.weight", {172, 64}),
           tensor("model.layers.0.self_attn.q_proj.weight", {64, 64}),
@@ -49,7 +49,7 @@ rules:
     stages: [{quantize: q8_0}]
 )")
                             .value();
-  const auto model = small_model();
+  const auto model = small_headers();
   const auto choices = recipe.choose(model).value();
   EXPECT_EQ(choices[0].rule, nullptr);
   EXPECT_EQ(choices[0].reason, "embedding");
@@ -70,7 +70,7 @@ rules:
     stages: [{convert: f16}]
 )")
                             .value();
-  const auto model = small_model();
+  const auto model = small_headers();
   const auto choices = recipe.choose(model).value();
   EXPECT_NE(choices[0].rule, nullptr);
   EXPECT_NE(choices[3].rule, nullptr);
@@ -78,7 +78,7 @@ rules:
 }
 
 TEST(Recipe, RuleThatTakesNothingIsAnError) {
-  const auto model = small_model();
+  const auto model = small_headers();
   const auto choose = [&](std::string_view match) {
     return Recipe::parse(
                fmt::format("version: 1\nrules:\n  - match: '{}'\n    stages: []\n",
@@ -104,7 +104,7 @@ TEST(Recipe, BlockThatDoesNotDivideARowIsFoundBeforehand) {
       Recipe::parse(
           "version: 1\nrules: [{match: '*', stages: [{quantize: int4-g128}]}]\n")
           .value();
-  const Status status = recipe.choose(small_model()).error();
+  const Status status = recipe.choose(small_headers()).error();
   EXPECT_EQ(status.code(), StatusCode::kInvalidArgument);
   EXPECT_NE(status.message().find("model.embed_tokens.weight"), std::string::npos);
   EXPECT_NE(status.message().find("128"), std::string::npos);
@@ -143,7 +143,7 @@ TEST(Recipe, FlagsMeanARecipe) {
   flags.quantize = "int8-row";
   flags.ignore = {"q_proj"};
   const Recipe recipe = recipe_from_flags(flags).value();
-  const auto model = small_model();
+  const auto model = small_headers();
   const auto choices = recipe.choose(model).value();
   EXPECT_EQ(choices[1].rule->stages.size(), 2u);
   EXPECT_EQ(choices[2].reason, "rule keeps it");

@@ -11,7 +11,7 @@
 namespace pith {
 namespace {
 
-constexpr std::int64_t kChunk = std::int64_t{1} << 20;
+constexpr std::int64_t kHashChunk = std::int64_t{1} << 20;
 
 // Names, types, shapes and places of all tensors: what headers say.
 std::uint64_t header_hash(const Checkpoint& source) {
@@ -71,16 +71,16 @@ Result<bool> take_entry(CompressPlan& plan, const JournalEntry& entry,
       entry.has_figures == tensor.copied) {
     return false;
   }
-  std::vector<std::byte> buffer(kChunk);
+  std::vector<std::byte> buffer(kHashChunk);
   const std::unique_ptr<XXH3_state_t, decltype(&XXH3_freeState)> hash(XXH3_createState(),
                                                                       &XXH3_freeState);
   if (hash == nullptr) throw std::bad_alloc();
   for (std::size_t p = 0; p < tensor.written.size(); ++p) {
     const std::int64_t size = part_bytes(plan.layout, tensor.written[p]);
     XXH3_64bits_reset(hash.get());
-    for (std::int64_t at = 0; at < size; at += kChunk) {
-      const auto some =
-          std::span(buffer).first(static_cast<std::size_t>(std::min(kChunk, size - at)));
+    for (std::int64_t at = 0; at < size; at += kHashChunk) {
+      const auto some = std::span(buffer).first(
+          static_cast<std::size_t>(std::min(kHashChunk, size - at)));
       PITH_OK(writer.read_back(tensor.written[p], at, some));
       XXH3_64bits_update(hash.get(), some.data(), some.size());
     }

@@ -10,13 +10,12 @@
 #include <vector>
 
 #include "pith/quantize/quantize.h"
+#include "tests/support/values.h"
 
 namespace pith {
 namespace {
 
-Shape shape_of(std::initializer_list<std::int64_t> extents) {
-  return *Shape::make(extents);
-}
+using testing::shape_of;
 
 std::vector<float> counting(std::size_t count) {
   std::vector<float> values(count);
@@ -24,7 +23,7 @@ std::vector<float> counting(std::size_t count) {
   return values;
 }
 
-PruneOptions row_pruning() {
+PruneOptions by_rows() {
   PruneOptions options;
   options.granularity = Granularity::kRow;
   return options;
@@ -56,7 +55,7 @@ TEST(Stage, OptionsAreCheckedAndNamed) {
 }
 
 TEST(Stage, PruneSkipsWhatItCannotPrune) {
-  const StagePtr rows = prune_stage(row_pruning());
+  const StagePtr rows = prune_stage(by_rows());
   EXPECT_EQ(rows->skip_reason({"w", shape_of({2, 3})}), "");
   EXPECT_EQ(rows->skip_reason({"bias", shape_of({3})}), "is not two-dimensional");
   EXPECT_EQ(rows->skip_reason({"conv", shape_of({2, 3, 4})}), "is not two-dimensional");
@@ -172,7 +171,7 @@ std::vector<StagePtr> streaming_stages() {
   random.importance = Importance::kRandom;
   return {prune_stage(PruneOptions()),
           prune_stage(random),
-          prune_stage(row_pruning()),
+          prune_stage(by_rows()),
           clip_stage(0.3F),
           quantize_stage(Scheme::int8_tensor()),
           quantize_stage(percentile),

@@ -9,7 +9,7 @@
 namespace pith {
 namespace {
 
-constexpr std::int64_t kChunk = std::int64_t{1} << 20;
+constexpr std::int64_t kCompareChunk = std::int64_t{1} << 20;
 
 bool alike(const TensorInfo& a, const TensorInfo& b) {
   return a.encoding.dtype && a.encoding.dtype == b.encoding.dtype && a.shape == b.shape &&
@@ -19,11 +19,11 @@ bool alike(const TensorInfo& a, const TensorInfo& b) {
 Result<bool> same_bytes(const Checkpoint& source, std::size_t a, std::size_t b,
                         const CancelToken* cancel) {
   const std::int64_t size = source.tensors()[a].bytes;
-  std::vector<std::byte> left(static_cast<std::size_t>(std::min(kChunk, size)));
+  std::vector<std::byte> left(static_cast<std::size_t>(std::min(kCompareChunk, size)));
   std::vector<std::byte> right(left.size());
-  for (std::int64_t at = 0; at < size; at += kChunk) {
+  for (std::int64_t at = 0; at < size; at += kCompareChunk) {
     PITH_OK(check_cancelled(cancel));
-    const auto some = static_cast<std::size_t>(std::min(kChunk, size - at));
+    const auto some = static_cast<std::size_t>(std::min(kCompareChunk, size - at));
     PITH_OK(source.read_bytes(a, at, std::span(left).first(some)));
     PITH_OK(source.read_bytes(b, at, std::span(right).first(some)));
     if (std::memcmp(left.data(), right.data(), some) != 0) return false;

@@ -1,4 +1,5 @@
 #include "pith/prune/mask.h"
+#include "tests/support/values.h"
 
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
@@ -8,9 +9,7 @@
 namespace pith {
 namespace {
 
-Shape shape_of(std::initializer_list<std::int64_t> extents) {
-  return Shape::make(extents).value();
-}
+using testing::shape_of;
 
 TEST(BitMask, RowsBeginAtBytesLowestBitFirst) {
   BitMask mask(shape_of({2, 10}), false);

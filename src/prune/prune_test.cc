@@ -11,13 +11,12 @@
 #include "src/kernels/target.h"
 #include "src/prune/oracle_test.h"
 #include "src/prune/scores.h"
+#include "tests/support/values.h"
 
 namespace pith {
 namespace {
 
-Shape shape_of(std::initializer_list<std::int64_t> extents) {
-  return Shape::make(extents).value();
-}
+using testing::shape_of;
 
 Importance any_importance() {
   return *rc::gen::element(Importance::kL1, Importance::kL2, Importance::kTaylorProxy,

@@ -17,7 +17,7 @@
 namespace pith {
 namespace {
 
-constexpr std::int64_t kScores = 4096;  // made at once
+constexpr std::int64_t kStreamScores = 4096;  // made at once
 
 // Elements of all tensors by one threshold, found in two passes.
 class ElementChoice {
@@ -42,10 +42,10 @@ class ElementChoice {
       all_.add(values.data(), static_cast<std::int64_t>(values.size()));
       return;
     }
-    float scores[kScores];
-    for (std::size_t begin = 0; begin < values.size(); begin += kScores) {
-      const auto part =
-          values.subspan(begin, std::min<std::size_t>(kScores, values.size() - begin));
+    float scores[kStreamScores];
+    for (std::size_t begin = 0; begin < values.size(); begin += kStreamScores) {
+      const auto part = values.subspan(
+          begin, std::min<std::size_t>(kStreamScores, values.size() - begin));
       fill_scores(options, part, first + static_cast<std::int64_t>(begin),
                   static_cast<std::int64_t>(begin) % cols, scores);
       all_.add(scores, static_cast<std::int64_t>(part.size()));

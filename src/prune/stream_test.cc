@@ -8,13 +8,12 @@
 
 #include "pith/prune/magnitude.h"
 #include "src/prune/oracle_test.h"
+#include "tests/support/values.h"
 
 namespace pith {
 namespace {
 
-Shape shape_of(std::initializer_list<std::int64_t> extents) {
-  return Shape::make(extents).value();
-}
+using testing::shape_of;
 
 // Calls body(first row, rows) for a matrix cut at random.
 template <typename Body>

@@ -13,7 +13,7 @@
 namespace pith {
 namespace {
 
-constexpr std::int64_t kPiece = std::int64_t{1} << 16;  // elements of one thread
+constexpr std::int64_t kUnitPiece = std::int64_t{1} << 16;  // elements of one thread
 
 double element_score(Importance importance, float value, float norm) {
   switch (importance) {
@@ -73,7 +73,7 @@ void Units::add(std::span<const float> values, std::int64_t row,
     }
   };
   if (unit_rows_ == 1) {
-    parallel_pieces(rows, std::max<std::int64_t>(1, kPiece / cols_),
+    parallel_pieces(rows, std::max<std::int64_t>(1, kUnitPiece / cols_),
                     [&](std::int64_t, std::int64_t first, std::int64_t last) {
                       add_part(first, last, 0, cols_);
                     });
@@ -149,7 +149,7 @@ Applied Units::apply(std::span<float> values, std::int64_t row,
                      std::uint8_t* mask) const {
   const auto rows = static_cast<std::int64_t>(values.size()) / cols_;
   const std::int64_t row_bytes = (cols_ + 7) / 8;
-  const std::int64_t piece = std::max<std::int64_t>(1, kPiece / cols_);
+  const std::int64_t piece = std::max<std::int64_t>(1, kUnitPiece / cols_);
   std::vector<Applied> parts(static_cast<std::size_t>(piece_count(rows, piece)));
   parallel_pieces(
       rows, piece, [&](std::int64_t i, std::int64_t first, std::int64_t last) {

@@ -41,7 +41,7 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr std::int64_t kMaxState = 64 << 10;
-constexpr std::int64_t kPiece = 64 << 10;  // elements decoded at a time
+constexpr std::int64_t kBnbPiece = 64 << 10;  // elements decoded at a time
 
 constexpr std::array<std::uint32_t, 16> kNf4 = {
     0xbf800000, 0xbf3239b1, 0xbf066b30, 0xbeca32a0, 0xbe91a24d, 0xbe3d353f,
@@ -80,7 +80,8 @@ class FourBitWeight : public DenseTensor {
     const std::int64_t end = element + rows * cols;
     while (element < end) {
       // Pieces end with a block, so that its maximum is read once.
-      const std::int64_t n = std::min(end, (element / kPiece + 1) * kPiece) - element;
+      const std::int64_t n =
+          std::min(end, (element / kBnbPiece + 1) * kBnbPiece) - element;
       PITH_OK(read_some(element, out.first(static_cast<std::size_t>(n))));
       out = out.subspan(static_cast<std::size_t>(n));
       element += n;
@@ -243,9 +244,9 @@ Result<State> state_from(std::string_view text) {
   return state;
 }
 
-class Reader {
+class BnbReader {
  public:
-  explicit Reader(const Checkpoint& checkpoint) : checkpoint_(checkpoint) {}
+  explicit BnbReader(const Checkpoint& checkpoint) : checkpoint_(checkpoint) {}
 
   Result<DenseView> run() {
     constexpr std::string_view kState = ".quant_state.bitsandbytes__";
@@ -417,7 +418,7 @@ class Reader {
 }  // namespace
 
 Result<DenseView> view_bitsandbytes(const Checkpoint& checkpoint) {
-  return Reader(checkpoint).run();
+  return BnbReader(checkpoint).run();
 }
 
 }  // namespace pith

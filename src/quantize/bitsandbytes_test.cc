@@ -10,9 +10,12 @@
 #include "tests/support/safetensors_builder.h"
 #include "tests/support/samples.h"
 #include "tests/support/temp_folder.h"
+#include "tests/support/values.h"
 
 namespace pith {
 namespace {
+
+using testing::has;
 
 using testing::ByteBuilder;
 using testing::SafetensorsBuilder;
@@ -47,10 +50,6 @@ std::string refusal(const SafetensorsBuilder& file) {
   EXPECT_EQ(status.code(), StatusCode::kCorrupt) << status.message();
   EXPECT_TRUE(status.message().starts_with(path.string())) << status.message();
   return status.message();
-}
-
-bool has(const std::string& text, std::string_view part) {
-  return text.find(part) != std::string::npos;
 }
 
 TEST(Bitsandbytes, FlatBlocksRunThroughRows) {

@@ -24,8 +24,6 @@ constexpr std::int64_t kPrefetchBytes = 65536;
 // Of a longer group no copy is made.
 constexpr std::int64_t kLongRow = 32768;
 
-float as_float(std::uint32_t bits) { return std::bit_cast<float>(bits); }
-
 // True if quantize_groups() knows the scheme.
 bool is_plain(const Scheme& scheme) {
   if (!scheme.symmetric) return false;
@@ -255,7 +253,7 @@ Failure Coder::scan_long_group(const Run& group, CoderOptions& options) const {
     extremes = find_extremes(values_, group.first, group.last, signs, true);
   }
   options.magnitude = extremes.magnitude();
-  float extreme = as_float(extremes.magnitude());
+  float extreme = std::bit_cast<float>(extremes.magnitude());
   if (scheme_.rule == ScaleRule::kPercentile) {
     extreme = percentile_magnitude(values_, group.first, group.last, scheme_.percentile,
                                    extreme);
@@ -267,8 +265,8 @@ Failure Coder::scan_long_group(const Run& group, CoderOptions& options) const {
   }
   options.one = scheme_.symmetric
                     ? symmetric_scale(scheme_, extreme)
-                    : asymmetric_scale(scheme_, -as_float(extremes.negative),
-                                       as_float(extremes.positive));
+                    : asymmetric_scale(scheme_, -std::bit_cast<float>(extremes.negative),
+                                       std::bit_cast<float>(extremes.positive));
   if (options.one.scale == kInfinity) {
     return {Failure::kOverflow, group.first, extreme};
   }
@@ -349,9 +347,9 @@ void Coder::find_symmetric_extremes(const Run& run, Batch& batch) const {
       break;
     case ScaleRule::kPercentile:
       for (std::int64_t g = 0; g < run.groups; ++g) {
-        extremes[g] =
-            percentile_magnitude(batch.values + g * run.size, size_of(g),
-                                 scheme_.percentile, as_float(batch.positive[g]));
+        extremes[g] = percentile_magnitude(batch.values + g * run.size, size_of(g),
+                                           scheme_.percentile,
+                                           std::bit_cast<float>(batch.positive[g]));
       }
       break;
     case ScaleRule::kSignedMax:
@@ -388,8 +386,8 @@ Failure Coder::find_asymmetric_scales(const Run& run, Batch& batch) const {
   kernels::extremes_groups({batch.values, run.groups, run.size, run.last}, batch.positive,
                            batch.negative);
   for (std::int64_t g = 0; g < run.groups; ++g) {
-    const float smallest = -as_float(batch.negative[g]);
-    const float largest = as_float(batch.positive[g]);
+    const float smallest = -std::bit_cast<float>(batch.negative[g]);
+    const float largest = std::bit_cast<float>(batch.positive[g]);
     const GroupScale scale = asymmetric_scale(scheme_, smallest, largest);
     if (scale.scale == kInfinity) {
       return {Failure::kOverflow, run.first + g * run.size, std::max(largest, -smallest)};

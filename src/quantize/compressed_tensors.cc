@@ -250,10 +250,10 @@ bool has_shape(const StoredTensor& tensor, std::initializer_list<std::int64_t> e
   return std::equal(found.begin(), found.end(), extents.begin(), extents.end());
 }
 
-class Reader {
+class CtReader {
  public:
-  Reader(const Checkpoint& checkpoint, const CtConfig& config,
-         std::string_view config_name)
+  CtReader(const Checkpoint& checkpoint, const CtConfig& config,
+           std::string_view config_name)
       : checkpoint_(checkpoint), config_(config), config_name_(config_name) {}
 
   Result<DenseView> run() {
@@ -527,7 +527,7 @@ Result<DenseView> view_compressed_tensors(const Checkpoint& checkpoint,
                                           std::string_view config_name) {
   const auto parsed = parse_compressed_tensors(config);
   if (!parsed) return parsed.error().with_context(config_name);
-  return Reader(checkpoint, *parsed, config_name).run();
+  return CtReader(checkpoint, *parsed, config_name).run();
 }
 
 }  // namespace pith

@@ -10,9 +10,12 @@
 #include "tests/support/safetensors_builder.h"
 #include "tests/support/samples.h"
 #include "tests/support/temp_folder.h"
+#include "tests/support/values.h"
 
 namespace pith {
 namespace {
+
+using testing::has;
 
 using testing::ByteBuilder;
 using testing::SafetensorsBuilder;
@@ -82,10 +85,6 @@ class Folder {
  private:
   TempFolder folder_;
 };
-
-bool has(const std::string& text, std::string_view part) {
-  return text.find(part) != std::string::npos;
-}
 
 // Two rows of nine columns in 4 bits: -8 ... 0, and 7 ... -1.
 void add_packed(SafetensorsBuilder& file) {

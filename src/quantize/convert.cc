@@ -15,14 +15,14 @@ namespace {
 
 // Elements one thread converts at a time. Large enough to hide what a piece costs, and
 // small enough that two threads end together.
-constexpr std::int64_t kPiece = std::int64_t{1} << 18;
+constexpr std::int64_t kConvertPiece = std::int64_t{1} << 18;
 
 // What goes through f32 goes in steps that stay in the first-level cache.
 constexpr std::int64_t kStep = 2048;
 
 // Outputs above this do not fit the caches; storing them there first would only cost a
 // read of every line.
-constexpr std::int64_t kStreamBytes = std::int64_t{8} << 20;
+constexpr std::int64_t kConvertStreamBytes = std::int64_t{8} << 20;
 
 struct Job {
   DType from;
@@ -142,12 +142,12 @@ Result<ConvertCounts> convert(const TensorView& tensor, DType to,
         out.size(), bytes, tensor.name(), tensor.shape().to_string(), to_string(to)));
   }
 
-  const Job job = {from, to, overflow, bytes >= kStreamBytes};
+  const Job job = {from, to, overflow, bytes >= kConvertStreamBytes};
   const bool direct = from == DType::kF32 || to == DType::kF32;
   const std::int64_t elements = tensor.shape().elements();
   std::vector<ConvertCounts> pieces(
-      static_cast<std::size_t>(piece_count(elements, kPiece)));
-  parallel_pieces(elements, kPiece,
+      static_cast<std::size_t>(piece_count(elements, kConvertPiece)));
+  parallel_pieces(elements, kConvertPiece,
                   [&](std::int64_t piece, std::int64_t begin, std::int64_t end) {
                     pieces[static_cast<std::size_t>(piece)] =
                         (direct ? convert_directly : convert_through_f32)(

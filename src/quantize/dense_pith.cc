@@ -19,7 +19,7 @@
 namespace pith {
 namespace {
 
-constexpr std::int64_t kPiece = 64 << 10;  // elements decoded at a time
+constexpr std::int64_t kDensePiece = 64 << 10;  // elements decoded at a time
 
 std::size_t size(std::int64_t n) { return static_cast<std::size_t>(n); }
 
@@ -227,7 +227,7 @@ class QuantizedWeight : public PithTensor {
     const std::int64_t block = scheme().block_size;
     const std::int64_t end = element + static_cast<std::int64_t>(out.size());
     while (element < end) {
-      const std::int64_t limit = std::min(end, element + kPiece);
+      const std::int64_t limit = std::min(end, element + kDensePiece);
       std::int64_t n = element % block == 0 ? (limit - element) / block * block : 0;
       std::int64_t group = block;
       if (n == 0) {

@@ -14,12 +14,12 @@
 namespace pith {
 namespace {
 
-constexpr std::int64_t kBatchGroups = 512;
+constexpr std::int64_t kDecodeGroups = 512;
 // Blocks with their scales inside are read for these first: so few that memory is not
 // kept waiting.
 constexpr std::int64_t kBatchBlocks = 32;
 // Values of this many bytes would only push other data out of the caches.
-constexpr std::int64_t kStreamBytes = std::int64_t{32} << 20;
+constexpr std::int64_t kDecodeStreamBytes = std::int64_t{32} << 20;
 
 // A part that is decoded: its groups follow each other.
 struct Part {
@@ -34,14 +34,14 @@ struct Part {
 
 // Scales and zero points of some groups as f32.
 struct LoadedScales {
-  float scales[kBatchGroups];
-  float zero_points[kBatchGroups];
+  float scales[kDecodeGroups];
+  float zero_points[kDecodeGroups];
 
   void load(const Part& part, std::int64_t group, std::int64_t groups) {
     const DType type = part.scheme.scale_type;
     const std::int64_t bytes = bits_of(type) / 8;
     if (part.scheme.layout == Layout::kBlocks) {
-      std::uint16_t gathered[kBatchGroups];
+      std::uint16_t gathered[kDecodeGroups];
       for (std::int64_t g = 0; g < groups; ++g) {
         std::memcpy(gathered + g, part.in.codes.data() + (group + g) * part.stride,
                     sizeof(std::uint16_t));
@@ -79,7 +79,7 @@ void decode_groups(const Part& part, std::int64_t begin, std::int64_t end,
   LoadedScales loaded;
   if (part.one_scale) loaded.load(part, 0, 1);
   const std::int64_t step =
-      part.scheme.layout == Layout::kBlocks ? kBatchBlocks : kBatchGroups;
+      part.scheme.layout == Layout::kBlocks ? kBatchBlocks : kDecodeGroups;
   for (std::int64_t g = begin; g < end; g += step) {
     const std::int64_t groups = std::min(step, end - g);
     if (!part.one_scale) loaded.load(part, g, groups);
@@ -161,13 +161,14 @@ Status dequantize_part(const Scheme& scheme, const Shape& shape, std::int64_t fi
   const std::int64_t size = rows  ? shape.cols()
                             : one ? kPieceElements
                                   : scheme.group_size(shape);
-  const Part part = {.scheme = scheme,
-                     .in = in,
-                     .out = out.data(),
-                     .size = size,
-                     .stride = group_stride(scheme, size),
-                     .one_scale = one,
-                     .stream = std::cmp_greater_equal(out.size_bytes(), kStreamBytes)};
+  const Part part = {
+      .scheme = scheme,
+      .in = in,
+      .out = out.data(),
+      .size = size,
+      .stride = group_stride(scheme, size),
+      .one_scale = one,
+      .stream = std::cmp_greater_equal(out.size_bytes(), kDecodeStreamBytes)};
   const std::int64_t groups = piece_count(n, size);
   const std::int64_t last = n - (groups - 1) * size;
   const std::int64_t per_piece = std::max<std::int64_t>(1, kPieceElements / size);

@@ -19,8 +19,8 @@
 namespace pith {
 namespace {
 
-constexpr std::int64_t kBatch = 64;       // rows whose scales lie on the stack
-constexpr std::int64_t kPiece = 1 << 16;  // elements per task
+constexpr std::int64_t kBatch = 64;              // rows whose scales lie on the stack
+constexpr std::int64_t kDynamicPiece = 1 << 16;  // elements per task
 
 Status check(const DynamicOptions& options) {
   if (options.bits != 8 && options.bits != 7 && options.bits != 4) {
@@ -133,7 +133,7 @@ Status dynamic_quantize_rows(std::span<const float> x, std::int64_t rows,
     return {};
   }
   std::atomic<bool> finite = true;
-  parallel_pieces(rows, std::max<std::int64_t>(1, kPiece / cols),
+  parallel_pieces(rows, std::max<std::int64_t>(1, kDynamicPiece / cols),
                   [&](std::int64_t, std::int64_t begin, std::int64_t end) {
                     if (!quantize_rows(x.data(), begin, end, cols, options, codes.data(),
                                        scales.data())) {

@@ -10,19 +10,14 @@
 
 #include "pith/base/threads.h"
 #include "src/kernels/target.h"
+#include "tests/support/values.h"
 
 namespace pith {
 namespace {
 
-using Codes = std::vector<std::int8_t>;
+using testing::normal_values;
 
-std::vector<float> normal_values(std::size_t n, std::uint32_t seed) {
-  std::mt19937 random(seed);
-  std::normal_distribution<float> normal;
-  std::vector<float> values(n);
-  for (float& v : values) v = normal(random);
-  return values;
-}
+using Codes = std::vector<std::int8_t>;
 
 TEST(DynamicQuantize, RoundsTiesAwayFromZero) {
   const std::vector<float> x = {127, 0.5f, 1.5f, -2.5f, 0.49999997f, -126.5f};

@@ -14,7 +14,7 @@
 namespace pith {
 namespace {
 
-constexpr std::int64_t kPiece = 32 * kErrorChunk;  // elements per task
+constexpr std::int64_t kErrorPiece = 32 * kErrorChunk;  // elements per task
 
 // The elements that are finite before, and where they were.
 struct FinitePairs {
@@ -128,9 +128,9 @@ Result<ErrorFigures> measure_error(std::span<const float> before,
                     after.size(), before.size()));
   }
   const auto n = static_cast<std::int64_t>(before.size());
-  std::vector<ErrorFigures> pieces(static_cast<std::size_t>(piece_count(n, kPiece)));
+  std::vector<ErrorFigures> pieces(static_cast<std::size_t>(piece_count(n, kErrorPiece)));
   std::vector<std::int64_t> nan_after(pieces.size(), -1);
-  parallel_pieces(n, kPiece,
+  parallel_pieces(n, kErrorPiece,
                   [&](std::int64_t piece, std::int64_t begin, std::int64_t end) {
                     const auto p = static_cast<std::size_t>(piece);
                     for (std::int64_t i = begin; i < end; i += kErrorChunk) {
@@ -142,7 +142,7 @@ Result<ErrorFigures> measure_error(std::span<const float> before,
                   });
   ErrorFigures total;
   for (std::size_t p = 0; p < pieces.size(); ++p) {
-    total.merge(pieces[p], static_cast<std::int64_t>(p) * kPiece);
+    total.merge(pieces[p], static_cast<std::int64_t>(p) * kErrorPiece);
   }
   for (std::int64_t index : nan_after) {
     if (index >= 0) {

@@ -10,17 +10,12 @@
 
 #include "pith/base/threads.h"
 #include "src/kernels/target.h"
+#include "tests/support/values.h"
 
 namespace pith {
 namespace {
 
-std::vector<float> normal_values(std::size_t n, unsigned seed) {
-  std::mt19937 random(seed);
-  std::normal_distribution<float> normal;
-  std::vector<float> values(n);
-  for (float& v : values) v = normal(random);
-  return values;
-}
+using testing::normal_values;
 
 TEST(ErrorFigures, ByHand) {
   const std::vector<float> before = {1, -2, 0, 4};

@@ -13,7 +13,7 @@
 namespace pith {
 namespace {
 
-constexpr std::int64_t kChunk = 2048;  // of values that are converted
+constexpr std::int64_t kExtremesChunk = 2048;  // of values that are converted
 
 Extremes finite_extremes(const float* values, std::int64_t n) {
   Extremes result;
@@ -52,8 +52,8 @@ Extremes find_extremes(const Values& values, std::int64_t first, std::int64_t n,
                        bool signs, bool finite_only) {
   std::vector<Extremes> pieces(static_cast<std::size_t>(piece_count(n, kPieceElements)));
   const auto scan = [&](std::int64_t piece, std::int64_t begin, std::int64_t end) {
-    float converted[kChunk];
-    const std::int64_t step = values.is_f32() ? end - begin : kChunk;
+    float converted[kExtremesChunk];
+    const std::int64_t step = values.is_f32() ? end - begin : kExtremesChunk;
     for (std::int64_t i = begin; i < end; i += step) {
       const std::int64_t some = std::min(step, end - i);
       pieces[static_cast<std::size_t>(piece)].merge(

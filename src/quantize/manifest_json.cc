@@ -23,7 +23,7 @@ using Json = nlohmann::json;
 constexpr std::uint64_t kSchema = 1;
 constexpr std::size_t kMaxTensors = 1'000'000;
 constexpr std::size_t kMaxSchemes = 10'000;
-constexpr std::size_t kMaxValues = 1'000;  // of one tensor or scheme
+constexpr std::size_t kManifestValues = 1'000;  // of one tensor or scheme
 constexpr std::size_t kMaxRank = 64;
 
 template <typename T>
@@ -535,7 +535,7 @@ class ManifestHandler : public JsonHandler {
   Json top_ = Json::object();
   std::vector<Scheme> schemes_;
   JsonTree value_tree_{20 * kMaxSchemes};
-  JsonTree tensor_tree_{kMaxValues};
+  JsonTree tensor_tree_{kManifestValues};
 };
 
 }  // namespace

@@ -10,13 +10,12 @@
 
 #include "src/io/plain.h"
 #include "src/io/safetensors_header.h"
+#include "tests/support/values.h"
 
 namespace pith {
 namespace {
 
-Shape shape(std::initializer_list<std::int64_t> extents) {
-  return Shape::make(extents).value();
-}
+using testing::shape_of;
 
 TensorRecord quantized(std::string name, const Scheme& scheme, const Shape& of) {
   TensorRecord record;
@@ -66,22 +65,22 @@ Manifest sample() {
   TensorRecord kept;
   kept.name = "norm";
   kept.source = "F32";
-  kept.shape = shape({7});
+  kept.shape = shape_of({7});
   kept.dtype = DType::kF32;
   manifest.tensors.push_back(with_parts(kept));
-  TensorRecord w = quantized("w", Scheme::int8_rows(), shape({4, 16}));
+  TensorRecord w = quantized("w", Scheme::int8_rows(), shape_of({4, 16}));
   w.error =
       ErrorFigures{.count = 64, .sum_error = 0.1, .max_error = 1e-9, .max_index = 3};
   w = with_parts(w);
   w.parts.push_back({PartRole::kColumnScale, "w.elsewhere", std::nullopt});
   manifest.tensors.push_back(w);
   manifest.tensors.push_back(
-      with_parts(quantized("w4", Scheme::w4a16_asymmetric(8), shape({3, 16}))));
+      with_parts(quantized("w4", Scheme::w4a16_asymmetric(8), shape_of({3, 16}))));
   TensorRecord sparse;
   sparse.name = "s";
   sparse.kind = StoredKind::kSparse;
   sparse.source = "F16";
-  sparse.shape = shape({3, 9});
+  sparse.shape = shape_of({3, 9});
   sparse.dtype = DType::kF16;
   sparse.kept = 5;
   manifest.tensors.push_back(with_parts(sparse));
@@ -89,14 +88,14 @@ Manifest sample() {
   alias.name = "tied";
   alias.kind = StoredKind::kAlias;
   alias.source = "BF16";
-  alias.shape = shape({4, 16});
+  alias.shape = shape_of({4, 16});
   alias.alias_of = "w";
   manifest.tensors.push_back(alias);
   TensorRecord dropped;
   dropped.name = "gone";
   dropped.kind = StoredKind::kDropped;
   dropped.source = "I64";
-  dropped.shape = shape({});
+  dropped.shape = shape_of({});
   manifest.tensors.push_back(dropped);
   return manifest;
 }
@@ -153,35 +152,35 @@ TEST(Manifest, LayoutsOfSchemes) {
     }
     return out;
   };
-  EXPECT_EQ(layouts(Scheme::int8_tensor(), shape({2, 3, 5})),
+  EXPECT_EQ(layouts(Scheme::int8_tensor(), shape_of({2, 3, 5})),
             "codes i8 [2, 3, 5]; scale f32 [1]; ");
-  EXPECT_EQ(layouts(Scheme::int8_rows(), shape({2, 3, 5})),
+  EXPECT_EQ(layouts(Scheme::int8_rows(), shape_of({2, 3, 5})),
             "codes i8 [2, 3, 5]; scale f32 [6, 1]; ");
-  EXPECT_EQ(layouts(Scheme::int4_rows(), shape({2, 3, 5})),
+  EXPECT_EQ(layouts(Scheme::int4_rows(), shape_of({2, 3, 5})),
             "codes u8 [2, 3, 3]; scale f32 [6, 1]; ");
-  EXPECT_EQ(layouts(Scheme::int4_blocks(4), shape({2, 8})),
+  EXPECT_EQ(layouts(Scheme::int4_blocks(4), shape_of({2, 8})),
             "codes u8 [2, 4]; scale f16 [2, 2]; ");
-  EXPECT_EQ(layouts(Scheme::int8_flat_blocks(4), shape({2, 5})),
+  EXPECT_EQ(layouts(Scheme::int8_flat_blocks(4), shape_of({2, 5})),
             "codes i8 [2, 5]; scale f16 [3]; ");
-  EXPECT_EQ(layouts(Scheme::q4_0(), shape({2, 64})), "codes u8 [2, 36]; ");
-  EXPECT_EQ(layouts(Scheme::w4a16_asymmetric(8), shape({2, 16})),
+  EXPECT_EQ(layouts(Scheme::q4_0(), shape_of({2, 64})), "codes u8 [2, 36]; ");
+  EXPECT_EQ(layouts(Scheme::w4a16_asymmetric(8), shape_of({2, 16})),
             "codes u8 [2, 8]; scale bf16 [2, 2]; zero_point i8 [2, 2]; ");
-  EXPECT_NE(layouts(Scheme::int4_blocks(4), shape({2, 5})).find("block"),
+  EXPECT_NE(layouts(Scheme::int4_blocks(4), shape_of({2, 5})).find("block"),
             std::string::npos);
 }
 
 TEST(Manifest, LayoutsOfSparseTensors) {
-  TensorRecord record = quantized("w", Scheme::int4_rows(), shape({3, 9}));
+  TensorRecord record = quantized("w", Scheme::int4_rows(), shape_of({3, 9}));
   record.kind = StoredKind::kSparse;
   record.kept = 5;
   const auto parts = required_parts(record);
   ASSERT_TRUE(parts) << parts.error().message();
   ASSERT_EQ(parts->size(), 4u);
-  EXPECT_EQ((*parts)[0].shape, shape({3}));
+  EXPECT_EQ((*parts)[0].shape, shape_of({3}));
   EXPECT_EQ((*parts)[2].role, PartRole::kMask);
-  EXPECT_EQ((*parts)[2].shape, shape({3, 2}));
+  EXPECT_EQ((*parts)[2].shape, shape_of({3, 2}));
   EXPECT_EQ((*parts)[3].dtype, DType::kI64);
-  EXPECT_EQ((*parts)[3].shape, shape({3}));
+  EXPECT_EQ((*parts)[3].shape, shape_of({3}));
   record.kept = 28;
   EXPECT_FALSE(required_parts(record));
   record.kept = -1;
@@ -275,7 +274,7 @@ TEST(Manifest, ChecksAgainstTheFile) {
   more.back().name = "stranger";
   EXPECT_EQ(check(good, more), "manifest: nothing is said of tensor 'stranger'");
   std::vector<TensorInfo> other = infos;
-  other[1].shape = shape({16, 4});
+  other[1].shape = shape_of({16, 4});
   EXPECT_EQ(check(good, other),
             "manifest: tensor 'w': its part 'w' is I8 [16, 4], expected "
             "i8 [4, 16]");
@@ -355,7 +354,8 @@ RC_GTEST_PROP(Manifest, RoundTrip, ()) {
   Manifest manifest;
   manifest.writer = text();
   manifest.recipe = text();
-  TensorRecord record = quantized(text(), scheme, shape({*rc::gen::inRange(0, 9), 256}));
+  TensorRecord record =
+      quantized(text(), scheme, shape_of({*rc::gen::inRange(0, 9), 256}));
   RC_PRE(scheme.validate(record.shape).ok());
   record = with_parts(record);
   record.parts.back().name = text();

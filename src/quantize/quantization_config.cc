@@ -17,7 +17,7 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr std::uint64_t kMaxConfig = 16 << 20;
-constexpr std::size_t kMaxValues = 1'000'000;
+constexpr std::size_t kConfigValues = 1'000'000;
 constexpr std::size_t kMaxExpressions = 1000;
 
 Result<std::string> text_of(const Json& object, const char* key) {
@@ -30,7 +30,7 @@ Result<std::string> text_of(const Json& object, const char* key) {
 
 Result<Json> parse(std::string_view config) {
   ByteReader in(std::as_bytes(std::span(config)));
-  PITH_TRY(Json json, parse_json_tree(in, kMaxValues));
+  PITH_TRY(Json json, parse_json_tree(in, kConfigValues));
   if (!json.is_object()) return Status::corrupt("an object was expected");
   return json;
 }

@@ -23,8 +23,6 @@ namespace {
 // Codes of this many bytes would only push other data out of the caches.
 constexpr std::int64_t kStreamBytes = std::int64_t{32} << 20;
 
-float as_float(std::uint32_t bits) { return std::bit_cast<float>(bits); }
-
 std::string tensor_prefix(std::string_view name) {
   return name.empty() ? "quantize: " : fmt::format("tensor '{}': ", name);
 }
@@ -209,7 +207,7 @@ Status Quantizer::end_scan() {
   if (scan_->histogram != nullptr) {
     if (scan_->histogram->next_pass()) return {};
     scan_->percentile = percentile_or(scan_->histogram->result().bits,
-                                      as_float(scan_->extremes.magnitude()));
+                                      std::bit_cast<float>(scan_->extremes.magnitude()));
     scan_->histogram.reset();
   }
   return finish_scan();
@@ -218,10 +216,10 @@ Status Quantizer::end_scan() {
 Status Quantizer::finish_scan() {
   scans_left_ = 0;
   const Extremes& extremes = scan_->extremes;
-  const float largest = as_float(extremes.magnitude());
+  const float largest = std::bit_cast<float>(extremes.magnitude());
   scan_->scale = !scheme_.symmetric
-                     ? asymmetric_scale(scheme_, -as_float(extremes.negative),
-                                        as_float(extremes.positive))
+                     ? asymmetric_scale(scheme_, -std::bit_cast<float>(extremes.negative),
+                                        std::bit_cast<float>(extremes.positive))
                      : symmetric_scale(scheme_, scheme_.rule == ScaleRule::kPercentile
                                                     ? scan_->percentile
                                                     : largest);
@@ -252,7 +250,7 @@ Status Quantizer::scan_whole(const TensorView& tensor) {
   }
   scan_->extremes = extremes;
   scan_->percentile = percentile_magnitude(values, 0, n, scheme_.percentile,
-                                           as_float(extremes.magnitude()));
+                                           std::bit_cast<float>(extremes.magnitude()));
   return finish_scan();
 }
 
@@ -422,7 +420,7 @@ Result<float> compute_scale(std::span<const float> values, float largest_code,
     }
     extremes = find_extremes(source, 0, n, false, true);
   }
-  float magnitude = as_float(extremes.magnitude());
+  float magnitude = std::bit_cast<float>(extremes.magnitude());
   if (rule == ScaleRule::kPercentile) {
     magnitude = percentile_magnitude(source, 0, n, percentile, magnitude);
   }

@@ -1,4 +1,5 @@
 #include "pith/quantize/scheme.h"
+#include "tests/support/values.h"
 
 #include <gtest/gtest.h>
 
@@ -8,9 +9,7 @@
 namespace pith {
 namespace {
 
-Shape shape(std::initializer_list<std::int64_t> extents) {
-  return Shape::make(extents).value();
-}
+using testing::shape_of;
 
 // The scheme is refused, with the code of a caller's mistake and all of `words`.
 void expect_refused(const Status& status, std::initializer_list<const char*> words) {
@@ -26,7 +25,7 @@ TEST(Scheme, EveryNamedSchemeIsValid) {
         Scheme::int8_flat_blocks(64), Scheme::int4_tensor(), Scheme::int4_rows(),
         Scheme::int4_blocks(32), Scheme::q8_0(), Scheme::q4_0(), Scheme::w8a8(),
         Scheme::w4a16(), Scheme::w4a16_asymmetric()}) {
-    EXPECT_TRUE(scheme.validate(shape({2, 128})).ok()) << scheme.to_string();
+    EXPECT_TRUE(scheme.validate(shape_of({2, 128})).ok()) << scheme.to_string();
   }
 }
 
@@ -85,38 +84,38 @@ TEST(Scheme, ChoicesThatContradictEachOtherAreRefused) {
 }
 
 TEST(Scheme, ShapeMustFit) {
-  expect_refused(Scheme::int8_blocks(32).validate(shape({4, 48})),
+  expect_refused(Scheme::int8_blocks(32).validate(shape_of({4, 48})),
                  {"block_size", "32", "48", "[4, 48]"});
-  expect_refused(Scheme::int8_rows().validate(shape({})), {"row", "[]"});
+  expect_refused(Scheme::int8_rows().validate(shape_of({})), {"row", "[]"});
   expect_refused(Scheme::int8_flat_blocks(1).validate(
-                     shape({std::int64_t{1} << 31, std::int64_t{1} << 30})),
+                     shape_of({std::int64_t{1} << 31, std::int64_t{1} << 30})),
                  {"elements"});
-  EXPECT_TRUE(Scheme::int8_flat_blocks(32).validate(shape({4, 48})).ok());
-  EXPECT_TRUE(Scheme::int8_tensor().validate(shape({})).ok());
+  EXPECT_TRUE(Scheme::int8_flat_blocks(32).validate(shape_of({4, 48})).ok());
+  EXPECT_TRUE(Scheme::int8_tensor().validate(shape_of({})).ok());
 }
 
 TEST(Scheme, SizesAreThoseOnDisk) {
-  EXPECT_EQ(Scheme::int8_rows().scale_bytes(shape({3, 5, 7})), 15 * 4);
-  EXPECT_EQ(Scheme::int8_rows().code_bytes(shape({3, 5, 7})), 105);
-  EXPECT_EQ(Scheme::int8_flat_blocks(64).scale_bytes(shape({100})), 2 * 2);
-  EXPECT_EQ(Scheme::q8_0().code_bytes(shape({2, 64})), 4 * 34);
-  EXPECT_EQ(Scheme::q8_0().scale_bytes(shape({2, 64})), 0);
-  EXPECT_EQ(Scheme::q4_0().code_bytes(shape({2, 64})), 4 * 18);
-  EXPECT_EQ(Scheme::w4a16_asymmetric().zero_point_bytes(shape({2, 256})), 4);
-  EXPECT_EQ(Scheme::int8_tensor().scale_bytes(shape({0})), 4);
-  EXPECT_EQ(Scheme::int8_rows().scale_bytes(shape({3, 0})), 0);
+  EXPECT_EQ(Scheme::int8_rows().scale_bytes(shape_of({3, 5, 7})), 15 * 4);
+  EXPECT_EQ(Scheme::int8_rows().code_bytes(shape_of({3, 5, 7})), 105);
+  EXPECT_EQ(Scheme::int8_flat_blocks(64).scale_bytes(shape_of({100})), 2 * 2);
+  EXPECT_EQ(Scheme::q8_0().code_bytes(shape_of({2, 64})), 4 * 34);
+  EXPECT_EQ(Scheme::q8_0().scale_bytes(shape_of({2, 64})), 0);
+  EXPECT_EQ(Scheme::q4_0().code_bytes(shape_of({2, 64})), 4 * 18);
+  EXPECT_EQ(Scheme::w4a16_asymmetric().zero_point_bytes(shape_of({2, 256})), 4);
+  EXPECT_EQ(Scheme::int8_tensor().scale_bytes(shape_of({0})), 4);
+  EXPECT_EQ(Scheme::int8_rows().scale_bytes(shape_of({3, 0})), 0);
 }
 
 TEST(Scheme, FourBitRowsBeginAByte) {
-  EXPECT_EQ(Scheme::int4_rows().code_bytes(shape({3, 5})), 3 * 3);
-  EXPECT_EQ(Scheme::int4_tensor().code_bytes(shape({3, 5})), 3 * 3);
-  EXPECT_EQ(Scheme::int4_tensor().code_offset(shape({3, 5}), 10), 6);
+  EXPECT_EQ(Scheme::int4_rows().code_bytes(shape_of({3, 5})), 3 * 3);
+  EXPECT_EQ(Scheme::int4_tensor().code_bytes(shape_of({3, 5})), 3 * 3);
+  EXPECT_EQ(Scheme::int4_tensor().code_offset(shape_of({3, 5}), 10), 6);
   Scheme flat = Scheme::int4_blocks(4);
   flat.group = Group::kFlatBlock;
-  EXPECT_EQ(flat.code_bytes(shape({3, 5})), 8);
-  EXPECT_EQ(flat.code_offset(shape({3, 5}), 8), 4);
-  EXPECT_EQ(flat.part_alignment(shape({3, 5})), 4);
-  EXPECT_EQ(flat.group_offset(shape({3, 5}), 15), 4);
+  EXPECT_EQ(flat.code_bytes(shape_of({3, 5})), 8);
+  EXPECT_EQ(flat.code_offset(shape_of({3, 5}), 8), 4);
+  EXPECT_EQ(flat.part_alignment(shape_of({3, 5})), 4);
+  EXPECT_EQ(flat.group_offset(shape_of({3, 5}), 15), 4);
 }
 
 TEST(Scheme, TextSaysWhatDiffersFromThePlainScheme) {

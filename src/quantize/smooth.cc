@@ -15,7 +15,7 @@ namespace pith {
 namespace {
 
 constexpr float kSmallestEpsilon = 1e-10f;
-constexpr std::int64_t kPiece = 1 << 16;  // elements per task
+constexpr std::int64_t kSmoothPiece = 1 << 16;  // elements per task
 
 Status check_size(std::string_view what, std::size_t size, std::int64_t rows,
                   std::int64_t cols) {
@@ -49,7 +49,7 @@ Status apply(std::string_view what, std::span<float> data, std::int64_t rows,
         "{}: factor {} is {}, expected a finite number above 0", what, j, factors[j]));
   }
   if (data.empty()) return {};
-  parallel_pieces(rows, std::max<std::int64_t>(1, kPiece / cols),
+  parallel_pieces(rows, std::max<std::int64_t>(1, kSmoothPiece / cols),
                   [&](std::int64_t, std::int64_t begin, std::int64_t end) {
                     for (std::int64_t r = begin; r < end; ++r) {
                       float* const row = data.data() + r * cols;

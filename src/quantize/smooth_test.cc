@@ -1,4 +1,5 @@
 #include "pith/quantize/smooth.h"
+#include "tests/support/values.h"
 
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
@@ -10,13 +11,7 @@
 namespace pith {
 namespace {
 
-std::vector<float> normal_values(std::size_t n, std::uint32_t seed) {
-  std::mt19937 random(seed);
-  std::normal_distribution<float> normal;
-  std::vector<float> values(n);
-  for (float& v : values) v = normal(random);
-  return values;
-}
+using testing::normal_values;
 
 TEST(SmoothFactors, FollowTheFormula) {
   const std::vector<float> activation = {100, 1, 0, 4};

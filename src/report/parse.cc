@@ -17,7 +17,7 @@
 namespace pith {
 namespace {
 
-using Json = nlohmann::json;
+using Parsed = nlohmann::json;
 
 // About 100 bytes each: 400 MB at most, and reports of some 25,000 tensors.
 constexpr std::size_t kMaxValues = 4'000'000;
@@ -36,7 +36,7 @@ Status wrong(const std::string& where, std::string_view key, std::string_view wh
 class Object {
  public:
   // Fails if it is no object or has a key that is in neither list.
-  static Result<Object> make(const Json& value, std::string where, Keys keys,
+  static Result<Object> make(const Parsed& value, std::string where, Keys keys,
                              Keys computed = {}) {
     if (!value.is_object()) {
       return Status::corrupt(where.empty() ? "the document is not an object"
@@ -55,12 +55,12 @@ class Object {
   }
 
   [[nodiscard]] const std::string& where() const { return where_; }
-  [[nodiscard]] const Json* find(std::string_view key) const {
+  [[nodiscard]] const Parsed* find(std::string_view key) const {
     const auto found = value_->find(key);
     return found == value_->end() ? nullptr : &*found;
   }
-  [[nodiscard]] Result<const Json*> need(std::string_view key) const {
-    const Json* found = find(key);
+  [[nodiscard]] Result<const Parsed*> need(std::string_view key) const {
+    const Parsed* found = find(key);
     if (found == nullptr) {
       return Status::corrupt(
           fmt::format("{}{}'{}' is missing", where_, where_.empty() ? "" : ": ", key));
@@ -69,14 +69,14 @@ class Object {
   }
 
   Status read(std::string_view key, std::string& out) const {
-    PITH_TRY(const Json* value, need(key));
+    PITH_TRY(const Parsed* value, need(key));
     if (!value->is_string()) return wrong(where_, key, "a string");
     out = value->get<std::string>();
     return {};
   }
   Status read(std::string_view key, std::int64_t& out,
               std::int64_t most = kMaxWhole) const {
-    PITH_TRY(const Json* value, need(key));
+    PITH_TRY(const Parsed* value, need(key));
     if (!value->is_number_unsigned() ||
         value->get<std::uint64_t>() > static_cast<std::uint64_t>(most)) {
       return wrong(where_, key, fmt::format("a whole number up to {}", most));
@@ -92,7 +92,7 @@ class Object {
   }
   // A number that is not negative; null is infinity where that may be.
   Status read(std::string_view key, double& out, bool may_be_infinite = false) const {
-    PITH_TRY(const Json* value, need(key));
+    PITH_TRY(const Parsed* value, need(key));
     if (value->is_null() && may_be_infinite) {
       out = std::numeric_limits<double>::infinity();
       return {};
@@ -104,17 +104,17 @@ class Object {
     out = value->get<double>();
     return {};
   }
-  [[nodiscard]] Result<const Json*> array(std::string_view key) const {
-    PITH_TRY(const Json* value, need(key));
+  [[nodiscard]] Result<const Parsed*> array(std::string_view key) const {
+    PITH_TRY(const Parsed* value, need(key));
     if (!value->is_array()) return wrong(where_, key, "an array");
     return value;
   }
 
  private:
-  Object(const Json& value, std::string where)
+  Object(const Parsed& value, std::string where)
       : value_(&value), where_(std::move(where)) {}
 
-  const Json* value_;
+  const Parsed* value_;
   std::string where_;
 };
 
@@ -127,7 +127,7 @@ Status add(std::int64_t& sum, std::int64_t value, std::string_view what) {
 }
 
 Status read_files(const Object& document, std::string_view key, ReportFiles& out) {
-  PITH_TRY(const Json* value, document.need(key));
+  PITH_TRY(const Parsed* value, document.need(key));
   PITH_TRY(const Object object,
            Object::make(*value, std::string(key), {"path", "format", "files", "bytes"}));
   PITH_OK(object.read("path", out.path));
@@ -137,7 +137,7 @@ Status read_files(const Object& document, std::string_view key, ReportFiles& out
 }
 
 Status read_environment(const Object& document, ReportEnvironment& out) {
-  PITH_TRY(const Json* value, document.need("environment"));
+  PITH_TRY(const Parsed* value, document.need("environment"));
   PITH_TRY(const Object object,
            Object::make(*value, "environment", {"threads", "isa", "cpu"}));
   PITH_OK(object.read("threads", out.threads, std::numeric_limits<int>::max()));
@@ -146,26 +146,26 @@ Status read_environment(const Object& document, ReportEnvironment& out) {
 }
 
 Status read_histogram(const Object& tensor, std::string_view key, Histogram& out) {
-  const Json* value = tensor.find(key);
+  const Parsed* value = tensor.find(key);
   if (value == nullptr) return {};
   PITH_TRY(const Object object,
            Object::make(*value, fmt::format("{}: {}", tensor.where(), key),
                         {"low", "high", "counts"}));
   for (const auto& [name, bound] : {std::pair{"low", &out.low}, {"high", &out.high}}) {
-    PITH_TRY(const Json* number, object.need(name));
+    PITH_TRY(const Parsed* number, object.need(name));
     if (!number->is_number() || !std::isfinite(number->get<double>())) {
       return wrong(object.where(), name, "a finite number");
     }
     *bound = number->get<double>();
   }
   if (out.low > out.high) return wrong(object.where(), "high", "at least 'low'");
-  PITH_TRY(const Json* counts, object.array("counts"));
+  PITH_TRY(const Parsed* counts, object.array("counts"));
   if (counts->empty() || counts->size() > Histogram::kMaxBins) {
     return wrong(object.where(), "counts",
                  fmt::format("an array of 1 to {}", Histogram::kMaxBins));
   }
   std::int64_t sum = 0;
-  for (const Json& count : *counts) {
+  for (const Parsed& count : *counts) {
     if (!count.is_number_unsigned() ||
         count.get<std::uint64_t>() > static_cast<std::uint64_t>(kMaxWhole)) {
       return wrong(object.where(), "counts", "made of whole numbers");
@@ -183,7 +183,7 @@ std::optional<int> hex_digit(char c) {
 }
 
 Status read_thumbnail(const Object& tensor, Thumbnail& out) {
-  const Json* value = tensor.find("nonzeros");
+  const Parsed* value = tensor.find("nonzeros");
   if (value == nullptr) return {};
   PITH_TRY(const Object object, Object::make(*value, tensor.where() + ": nonzeros",
                                              {"rows", "cols", "density"}));
@@ -209,7 +209,7 @@ Status read_thumbnail(const Object& tensor, Thumbnail& out) {
 
 Status read_error(const Object& tensor, const Shape& shape,
                   std::optional<ErrorFigures>& out) {
-  const Json* value = tensor.find("error");
+  const Parsed* value = tensor.find("error");
   if (value == nullptr) return {};
   PITH_TRY(
       const Object object,
@@ -238,10 +238,10 @@ Status read_error(const Object& tensor, const Shape& shape,
 }
 
 Result<Shape> read_shape(const Object& tensor) {
-  PITH_TRY(const Json* value, tensor.array("shape"));
+  PITH_TRY(const Parsed* value, tensor.array("shape"));
   std::vector<std::int64_t> extents;
   constexpr std::size_t kMaxRank = 64;
-  for (const Json& extent : *value) {
+  for (const Parsed& extent : *value) {
     if (!extent.is_number_unsigned() || extents.size() == kMaxRank ||
         extent.get<std::uint64_t>() > static_cast<std::uint64_t>(kMaxWhole)) {
       return wrong(tensor.where(), "shape", "a list of at most 64 extents");
@@ -255,7 +255,7 @@ Result<Shape> read_shape(const Object& tensor) {
   return shape;
 }
 
-Result<TensorReport> read_tensor(const Json& value, std::size_t number) {
+Result<TensorReport> read_tensor(const Parsed& value, std::size_t number) {
   PITH_TRY(const Object object,
            Object::make(value, fmt::format("tensors[{}]", number),
                         {"name", "shape", "dtype", "action", "rule", "scheme", "alias_of",
@@ -295,7 +295,7 @@ Result<TensorReport> read_tensor(const Json& value, std::size_t number) {
   return tensor;
 }
 
-Result<StageReport> read_stage(const Json& value, std::size_t number) {
+Result<StageReport> read_stage(const Parsed& value, std::size_t number) {
   PITH_TRY(const Object object,
            Object::make(value, fmt::format("stages[{}]", number),
                         {"name", "options", "processed", "skipped", "parameters",
@@ -314,28 +314,28 @@ Result<StageReport> read_stage(const Json& value, std::size_t number) {
 }
 
 Status read_lists(const Object& document, Report& report) {
-  PITH_TRY(const Json* facts, document.array("facts"));
-  for (const Json& value : *facts) {
+  PITH_TRY(const Parsed* facts, document.array("facts"));
+  for (const Parsed& value : *facts) {
     PITH_TRY(const Object fact, Object::make(value, "a fact", {"name", "value"}));
     report.facts.emplace_back();
     PITH_OK(fact.read("name", report.facts.back().first));
     PITH_OK(fact.read("value", report.facts.back().second));
   }
-  PITH_TRY(const Json* warnings, document.array("warnings"));
-  for (const Json& value : *warnings) {
+  PITH_TRY(const Parsed* warnings, document.array("warnings"));
+  for (const Parsed& value : *warnings) {
     if (!value.is_string()) return wrong("", "warnings", "made of strings");
     report.warnings.push_back(value.get<std::string>());
   }
-  PITH_TRY(const Json* stages, document.array("stages"));
-  for (const Json& value : *stages) {
+  PITH_TRY(const Parsed* stages, document.array("stages"));
+  for (const Parsed& value : *stages) {
     PITH_TRY(StageReport stage, read_stage(value, report.stages.size()));
     report.stages.push_back(std::move(stage));
   }
-  PITH_TRY(const Json* tensors, document.array("tensors"));
+  PITH_TRY(const Parsed* tensors, document.array("tensors"));
   std::int64_t elements = 0;
   std::int64_t before = 0;
   std::int64_t after = 0;
-  for (const Json& value : *tensors) {
+  for (const Parsed& value : *tensors) {
     PITH_TRY(TensorReport tensor, read_tensor(value, report.tensors.size()));
     PITH_OK(add(elements, tensor.shape.elements(), "elements"));
     PITH_OK(add(before, tensor.bytes_before, "bytes"));
@@ -346,7 +346,7 @@ Status read_lists(const Object& document, Report& report) {
 }
 
 Result<Report> parse_report(ByteReader& in) {
-  PITH_TRY(const Json tree, parse_json_tree(in, kMaxValues));
+  PITH_TRY(const Parsed tree, parse_json_tree(in, kMaxValues));
   // The version first: another one may have other keys.
   if (!tree.is_object() || !tree.contains("schema_version") ||
       !tree["schema_version"].is_number_unsigned() ||

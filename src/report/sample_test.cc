@@ -7,16 +7,15 @@
 #include <numeric>
 
 #include "pith/quantize/quantize.h"
+#include "tests/support/values.h"
 
 namespace pith {
 namespace {
 
-Shape shape(std::initializer_list<std::int64_t> extents) {
-  return Shape::make(extents).value();
-}
+using testing::shape_of;
 
 TEST(TensorSample, SmallTensorsAreTakenWhole) {
-  TensorSample sample(shape({2, 4}));
+  TensorSample sample(shape_of({2, 4}));
   sample.add_before(0, std::vector<float>{-4, -2, -1, 0, 0, 1, 2, 4});
   const Histogram histogram = sample.weights();
   EXPECT_EQ(histogram.low, -4);
@@ -45,19 +44,19 @@ TEST(TensorSample, LargeTensorsAreSampledOverAllColumns) {
 
 TEST(TensorSample, ExtremesOfFloatsHaveAHistogram) {
   constexpr float kMost = std::numeric_limits<float>::max();
-  TensorSample sample(shape({5}));
+  TensorSample sample(shape_of({5}));
   sample.add_before(
       0, std::vector<float>{kMost, -kMost, 0, std::numeric_limits<float>::infinity(),
                             std::numeric_limits<float>::quiet_NaN()});
   EXPECT_EQ(sample.weights().sampled(), 3);
-  TensorSample zeros(shape({3}));
+  TensorSample zeros(shape_of({3}));
   zeros.add_before(0, std::vector<float>{0, 0, -0.0F});
   EXPECT_EQ(zeros.weights().counts[32], 3);
-  EXPECT_TRUE(TensorSample(shape({0, 4})).weights().empty());
+  EXPECT_TRUE(TensorSample(shape_of({0, 4})).weights().empty());
 }
 
 TEST(TensorSample, ThumbnailShowsWhichRowsAreLeft) {
-  TensorSample sample(shape({4, 2}), {.pruned = true});
+  TensorSample sample(shape_of({4, 2}), {.pruned = true});
   sample.add_after(4, std::vector<float>{1, 1, 0, 1});
   sample.add_after(0, std::vector<float>{0, -0.0F, 1, 1});
   const Thumbnail thumbnail = sample.nonzeros();
@@ -68,7 +67,7 @@ TEST(TensorSample, ThumbnailShowsWhichRowsAreLeft) {
 }
 
 TEST(TensorSample, ThumbnailOfALargeTensorHasWholeCells) {
-  const Shape s = shape({512, 512});
+  const Shape s = shape_of({512, 512});
   TensorSample sample(s, {.pruned = true});
   std::vector<float> values(512 * 512, 1);
   std::fill(values.begin(), values.begin() + 512 * 256, 0.0F);
@@ -97,7 +96,7 @@ RC_GTEST_PROP(TensorSample, CodesAreThoseOfTheTensorHoweverItIsCut, ()) {
   const auto rows = *rc::gen::inRange<std::int64_t>(1, 40);
   const auto wide = *rc::gen::inRange<std::int64_t>(1, 10);
   const bool odd = scheme.group == Group::kTensor || scheme.group == Group::kRow;
-  const Shape s = shape({rows, odd ? wide * 3 : wide * 32});
+  const Shape s = shape_of({rows, odd ? wide * 3 : wide * 32});
   std::vector<float> values(static_cast<std::size_t>(s.elements()));
   std::uint32_t state = *rc::gen::arbitrary<std::uint32_t>();
   for (float& value : values) {

@@ -11,21 +11,16 @@
 #include "pith/run/matvec.h"
 #include "pith/tensor/half.h"
 #include "src/kernels/target.h"
+#include "tests/support/values.h"
 
 namespace pith {
 namespace {
 
-std::vector<float> random_floats(std::int64_t n, unsigned seed) {
-  std::mt19937 random(seed);
-  std::normal_distribution<float> normal(0, 1);
-  std::vector<float> values(static_cast<std::size_t>(n));
-  for (float& value : values) value = normal(random);
-  return values;
-}
+using testing::normal_values;
 
 QuantizedTensor quantized(std::int64_t outputs, std::int64_t inputs,
                           const Scheme& scheme) {
-  const std::vector<float> w = random_floats(outputs * inputs, 1);
+  const std::vector<float> w = normal_values(outputs * inputs, 1);
   const auto view = TensorView::of(w, Shape::make({outputs, inputs}).value(), "w");
   Result<QuantizedTensor> q = quantize(*view, scheme);
   EXPECT_TRUE(q) << q.status().message();
@@ -66,7 +61,7 @@ const Scheme kSchemes[] = {Scheme::int8_tensor(),
                            Scheme::w8a8(),
                            Scheme::w4a16(128)};
 
-class LinearTest : public testing::Test {
+class LinearTest : public ::testing::Test {
  protected:
   void TearDown() override { ASSERT_TRUE(kernels::set_target("").ok()); }
 };
@@ -76,11 +71,11 @@ TEST_F(LinearTest, EverySchemeEqualsDecodedWeightsTimesDecodedActivations) {
   constexpr std::int64_t kInputs = 384;
   for (const Scheme& scheme : kSchemes) {
     const QuantizedTensor weight = quantized(kOutputs, kInputs, scheme);
-    const std::vector<float> bias = random_floats(kOutputs, 3);
+    const std::vector<float> bias = normal_values(kOutputs, 3);
     Linear f32 = Linear::make(weight, bias, {.activations = Activations::kF32}).value();
     Linear int8 = Linear::make(weight, bias).value();
     for (const std::int64_t rows : {1, 2, 5, 6, 7, 13}) {
-      const std::vector<float> x = random_floats(rows * kInputs, 2);
+      const std::vector<float> x = normal_values(rows * kInputs, 2);
       const auto codes = dynamic_quantize_rows(x, rows, kInputs).value();
       const std::vector<float> rounded = dequantize(codes).value();
       std::vector<float> y(static_cast<std::size_t>(rows * kOutputs));
@@ -111,7 +106,7 @@ TEST_F(LinearTest, AnySizeEqualsDecodedWeights) {
         const QuantizedTensor weight = quantized(outputs, inputs, scheme);
         Linear layer =
             Linear::make(weight, {}, {.activations = Activations::kF32}).value();
-        const std::vector<float> x = random_floats(3 * inputs, 2);
+        const std::vector<float> x = normal_values(3 * inputs, 2);
         std::vector<float> y(static_cast<std::size_t>(3 * outputs));
         ASSERT_TRUE(layer.forward(x, 3, y).ok());
         const auto exact = expected(weight, x, 3);
@@ -127,7 +122,7 @@ TEST_F(LinearTest, BitsDependOnNeitherTargetNorThreadsNorBatch) {
   constexpr std::int64_t kOutputs = 75;
   constexpr std::int64_t kInputs = 256;
   constexpr std::int64_t kRows = 13;
-  const std::vector<float> x = random_floats(kRows * kInputs, 4);
+  const std::vector<float> x = normal_values(kRows * kInputs, 4);
   for (const Scheme& scheme : kSchemes) {
     const QuantizedTensor weight = quantized(kOutputs, kInputs, scheme);
     for (const Activations activations : {Activations::kInt8Rows, Activations::kF32}) {
@@ -160,7 +155,7 @@ TEST_F(LinearTest, RowSchemeIsTheReferencesMatvec) {
   constexpr std::int64_t kOutputs = 33;
   constexpr std::int64_t kInputs = 129;
   const QuantizedTensor weight = quantized(kOutputs, kInputs, Scheme::int8_rows());
-  const std::vector<float> x = random_floats(kInputs, 5);
+  const std::vector<float> x = normal_values(kInputs, 5);
   std::vector<float> y(kOutputs);
   std::vector<float> reference(kOutputs);
   MatvecScratch scratch;
@@ -188,7 +183,7 @@ TEST_F(LinearTest, ColumnsBeyondTheInt32BoundAreExact) {
 TEST_F(LinearTest, OtherActivations) {
   constexpr std::int64_t kInputs = 64;
   const QuantizedTensor weight = quantized(9, kInputs, Scheme::int8_rows());
-  const std::vector<float> x = random_floats(3 * kInputs, 6);
+  const std::vector<float> x = normal_values(3 * kInputs, 6);
   const auto exact = expected(weight, x, 3);
   std::vector<std::uint16_t> bf16;
   std::vector<float> from_bf16;
@@ -216,7 +211,7 @@ TEST_F(LinearTest, OtherActivations) {
 
 TEST_F(LinearTest, InputScaleUndoesSmoothing) {
   constexpr std::int64_t kInputs = 32;
-  std::vector<float> w = random_floats(4 * kInputs, 7);
+  std::vector<float> w = normal_values(4 * kInputs, 7);
   std::vector<float> factors(static_cast<std::size_t>(kInputs));
   for (std::size_t i = 0; i < factors.size(); ++i) factors[i] = i % 2 == 0 ? 2.0f : 0.5f;
   std::vector<float> inverse;
@@ -229,7 +224,7 @@ TEST_F(LinearTest, InputScaleUndoesSmoothing) {
   Linear layer =
       Linear::make(weight, {}, {.activations = Activations::kF32, .input_scale = inverse})
           .value();
-  const std::vector<float> x = random_floats(kInputs, 8);
+  const std::vector<float> x = normal_values(kInputs, 8);
   std::vector<float> y(4);
   ASSERT_TRUE(layer.forward(x, 1, y).ok());
   for (std::size_t o = 0; o < 4; ++o) {

@@ -13,9 +13,12 @@
 #include "tests/support/safetensors_builder.h"
 #include "tests/support/samples.h"
 #include "tests/support/temp_folder.h"
+#include "tests/support/values.h"
 
 namespace pith {
 namespace {
+
+using testing::normal_values;
 
 using testing::ByteBuilder;
 using testing::SafetensorsBuilder;
@@ -24,23 +27,15 @@ using testing::TempFolder;
 constexpr std::int64_t kOutputs = 10;
 constexpr std::int64_t kInputs = 64;
 
-std::vector<float> random_floats(std::int64_t n, unsigned seed) {
-  std::mt19937 random(seed);
-  std::normal_distribution<float> normal(0, 1);
-  std::vector<float> values(static_cast<std::size_t>(n));
-  for (float& value : values) value = normal(random);
-  return values;
-}
-
 Shape matrix() { return Shape::make({kOutputs, kInputs}).value(); }
 
 QuantizedTensor quantized(const Scheme& scheme) {
-  const std::vector<float> w = random_floats(kOutputs * kInputs, 1);
+  const std::vector<float> w = normal_values(kOutputs * kInputs, 1);
   return quantize(TensorView::of(w, matrix(), "w").value(), scheme).value();
 }
 
 std::vector<float> forward(Linear layer) {
-  const std::vector<float> x = random_floats(2 * layer.inputs(), 2);
+  const std::vector<float> x = normal_values(2 * layer.inputs(), 2);
   std::vector<float> y(static_cast<std::size_t>(2 * layer.outputs()));
   EXPECT_TRUE(layer.forward(x, 2, y).ok());
   return y;
@@ -101,7 +96,7 @@ std::filesystem::path write_pith(const TempFolder& folder, const QuantizedTensor
 }
 
 TEST(LinearLoad, FilesOfPithGiveTheLayerOfTheirCodes) {
-  const std::vector<float> bias = random_floats(kOutputs, 3);
+  const std::vector<float> bias = normal_values(kOutputs, 3);
   const std::vector<float> factors(static_cast<std::size_t>(kInputs), 0.25f);
   for (const Scheme& scheme :
        {Scheme::int8_tensor(), Scheme::int8_rows(), Scheme::int8_blocks(32),
@@ -148,9 +143,9 @@ TEST(LinearLoad, GgufBlocksGiveTheLayerOfTheirCodes) {
 TEST(LinearLoad, PlainNumbersStayFloats) {
   const TempFolder folder;
   SafetensorsBuilder file;
-  const std::vector<float> w = random_floats(kOutputs * kInputs, 1);
+  const std::vector<float> w = normal_values(kOutputs * kInputs, 1);
   file.add("w.weight", "F32", {kOutputs, kInputs}, floats(w));
-  file.add("v.weight", "F32", {kInputs}, floats(random_floats(kInputs, 4)));
+  file.add("v.weight", "F32", {kInputs}, floats(normal_values(kInputs, 4)));
   file.add("u.weight", "F32", {kOutputs, kInputs}, floats(w));
   file.add("u.bias", "F32", {3}, floats({1, 2, 3}));
   const auto path = folder.write("m.safetensors", file.str());
