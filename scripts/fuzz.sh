@@ -19,7 +19,7 @@ targets=("$@")
 if [[ ${#targets[@]} -eq 0 ]]; then
   for source in fuzz/fuzz_*.cc; do
     name=${source#fuzz/fuzz_}
-    targets+=("${name%.cc}")
+    [[ -x $build/fuzz/fuzz_${name%.cc} ]] && targets+=("${name%.cc}")  # not all are in every build
   done
 fi
 
