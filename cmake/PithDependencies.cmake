@@ -3,7 +3,15 @@ find_package(Threads REQUIRED)
 find_package(hwy REQUIRED)
 find_package(TBB REQUIRED)
 find_package(fmt REQUIRED)
-set(PITH_PRIVATE_LIBRARIES hwy::hwy TBB::tbb fmt::fmt Threads::Threads)
+# For wheels: no shared library that can be avoided. Debian's other archives are not
+# position-independent, or there are none.
+set(PITH_FMT fmt::fmt)
+if(PITH_STATIC_DEPENDENCIES)
+  set(PITH_FMT fmt::fmt-header-only)
+  set(ZLIB_USE_STATIC_LIBS ON)
+  find_library(PITH_XXHASH_ARCHIVE libxxhash.a)
+endif()
+set(PITH_PRIVATE_LIBRARIES hwy::hwy TBB::tbb ${PITH_FMT} Threads::Threads)
 
 if(NOT PITH_KERNELS_ONLY)
   find_package(nlohmann_json REQUIRED)
@@ -12,7 +20,11 @@ if(NOT PITH_KERNELS_ONLY)
   find_package(PkgConfig REQUIRED)
   pkg_check_modules(xxhash REQUIRED IMPORTED_TARGET libxxhash)
   pkg_check_modules(re2 REQUIRED IMPORTED_TARGET re2)
-  list(APPEND PITH_PRIVATE_LIBRARIES nlohmann_json::nlohmann_json ZLIB::ZLIB PkgConfig::xxhash
+  set(xxhash PkgConfig::xxhash)
+  if(PITH_XXHASH_ARCHIVE)
+    set(xxhash ${PITH_XXHASH_ARCHIVE})
+  endif()
+  list(APPEND PITH_PRIVATE_LIBRARIES nlohmann_json::nlohmann_json ZLIB::ZLIB ${xxhash}
        PkgConfig::re2 yaml-cpp)
 endif()
 
