@@ -48,6 +48,31 @@ const char* format_of(const Scheme& scheme) {
   return scheme.group == Group::kBlock ? "pack-quantized" : "int-quantized";
 }
 
+// A tied head is in no file, but it is a Linear module of the engine, which must not look for
+// codes of it.
+std::vector<std::string> tied_heads(const CompressPlan& plan) {
+  const auto any = [&](auto test) {
+    return std::any_of(
+        plan.tensors.begin(), plan.tensors.end(),
+        [&](const TensorPlan& tensor) { return test(tensor.header.name); });
+  };
+  std::vector<std::string> heads;
+  // Of most networks, of BERT, of RoBERTa: a module, and how names beside it begin.
+  for (const auto& [head, beside] :
+       {std::pair("lm_head", ""),
+        std::pair("cls.predictions.decoder", "cls.predictions."),
+        std::pair("lm_head.decoder", "lm_head.dense.")}) {
+    const std::string weight = std::string(head) + ".weight";
+    if (any([&, begin = beside](const std::string& name) {
+          return name.starts_with(begin);
+        }) &&
+        !any([&](const std::string& name) { return name == weight; })) {
+      heads.emplace_back(head);
+    }
+  }
+  return heads;
+}
+
 }  // namespace
 
 Result<std::string> config_with_quantization(const CompressPlan& plan,
@@ -73,10 +98,7 @@ Result<std::string> config_with_quantization(const CompressPlan& plan,
     if (group == groups.end()) group = groups.insert(groups.end(), {scheme, {}});
     group->modules.push_back(module);
   }
-  // A tied head is in no file, but a module of the engine.
-  if (std::find(ignore.begin(), ignore.end(), "lm_head") == ignore.end()) {
-    ignore.emplace_back("lm_head");
-  }
+  for (std::string& head : tied_heads(plan)) ignore.push_back(std::move(head));
   Json config_groups = Json::object();
   bool mixed = false;
   for (std::size_t i = 0; i < groups.size(); ++i) {

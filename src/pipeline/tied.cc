@@ -11,8 +11,10 @@ namespace {
 
 constexpr std::int64_t kCompareChunk = std::int64_t{1} << 20;
 
+// Vectors are not tied: norms and biases that were never trained are equal by chance.
 bool alike(const TensorInfo& a, const TensorInfo& b) {
-  return a.encoding.dtype && a.encoding.dtype == b.encoding.dtype && a.shape == b.shape &&
+  return a.shape.rank() >= 2 && a.encoding.dtype &&
+         a.encoding.dtype == b.encoding.dtype && a.shape == b.shape &&
          a.bytes == b.bytes && a.bytes > 0;
 }
 
