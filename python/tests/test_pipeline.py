@@ -146,3 +146,48 @@ def test_a_folder_of_hugging_face(rng, tmp_path):
         pith.hf.compress(tmp_path / "none", tmp_path / "x")
     with pytest.raises(pith.InvalidArgument, match="W8A8"):
         pith.hf.compress(folder, tmp_path / "x", "W3A3")
+    with pytest.raises(pith.InvalidArgument, match="one scale for each row"):
+        pith.hf.compress(folder, tmp_path / "x", "W8A8", group_size=32)
+    (folder / "config.json").write_text(json.dumps({"model_type": "gpt2"}))
+    with pytest.raises(pith.Unsupported, match="Conv1D"):
+        pith.hf.compress(folder, tmp_path / "x", "W8A8")
+
+
+def test_only_linear_layers_of_a_folder_are_quantized(rng, tmp_path):
+    import json
+
+    import pith.hf
+
+    folder, small = tmp_path / "model", tmp_path / "small"
+    folder.mkdir()
+    shapes = {
+        "bert.embeddings.word_embeddings.weight": (40, 64),
+        "bert.embeddings.LayerNorm.bias": (64,),
+        "bert.layers.0.up.weight": (96, 64),
+        "bert.layers.0.gate.weight": (4, 64),
+        "bert.layers.0.conv.weight": (8, 64, 3),
+        "bert.layers.0.A_log": (64, 16),
+        "cls.predictions.transform.dense.weight": (64, 64),
+        "lm_head.bias": (64,),
+    }
+    # Zeros, so that vectors are equal: they must not be taken for tied embeddings.
+    tensors = {
+        name: (rng.normal(size=shape) if len(shape) > 1 else np.zeros(shape)).astype(np.float32)
+        for name, shape in shapes.items()
+    }
+    pith.save(folder / "model.safetensors", tensors)
+    config = json.dumps({"model_type": "bert", "tie_word_embeddings": True})
+    (folder / "config.json").write_text(config)
+    report = pith.hf.compress(folder, small, "W4A16", group_size=32)
+    compressed = {t.name for t in report.tensors if t.action == "compressed"}
+    assert compressed == {"bert.layers.0.up.weight", "cls.predictions.transform.dense.weight"}
+    assert {t.action for t in report.tensors if t.name not in compressed} == {"kept"}
+    ignore = set(pith.hf.quantization_config(small)["ignore"])
+    assert {"bert.layers.0.gate", "bert.layers.0.conv", "cls.predictions.decoder"} <= ignore
+    assert "lm_head" in ignore and "bert.layers.0.up" not in ignore
+    # A head that is quantized is not ignored.
+    recipe = "version: 1\nrules: [{match: lm_head.weight, stages: [{quantize: w8a8}]}]\n"
+    tensors = {"lm_head.weight": rng.normal(size=(8, 64)).astype(np.float32)}
+    pith.save(folder / "model.safetensors", tensors, overwrite=True)
+    pith.compress(folder, small, recipe, overwrite=True)
+    assert pith.hf.quantization_config(small)["ignore"] == []
