@@ -132,12 +132,6 @@ Shape shape_of(const Py_buffer& view) {
   return value(Shape::make(extents));
 }
 
-std::string text_of(nb::handle object) {
-  const nb::object text = nb::steal(PyObject_Str(object.ptr()));
-  if (!text.is_valid()) throw nb::python_error();
-  return nb::cast<std::string>(text);
-}
-
 // The name of an array's type where numpy cannot hand out its memory: "bfloat16", ...
 std::string foreign_dtype(nb::handle object) {
   if (!nb::hasattr(object, "dtype")) return {};
@@ -165,6 +159,12 @@ std::optional<DType> dtype_of_name(std::string_view name) {
 }
 
 }  // namespace
+
+std::string text_of(nb::handle object) {
+  const nb::object text = nb::steal(PyObject_Str(object.ptr()));
+  if (!text.is_valid()) throw nb::python_error();
+  return nb::cast<std::string>(text);
+}
 
 bool Input::acquire(nb::handle object) {
   if (PyObject_CheckBuffer(object.ptr()) == 0) return false;

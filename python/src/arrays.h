@@ -203,6 +203,9 @@ nb::object view_of(DType dtype, const Shape& shape, std::span<const std::byte> b
 nb::tuple to_tuple(const Shape& shape);
 Shape to_shape(nb::handle sequence);
 
+/// str(object).
+std::string text_of(nb::handle object);
+
 /// A type by its name ("f16"), or by that of numpy ("float16", np.float16).
 DType to_dtype(nb::handle dtype);
 

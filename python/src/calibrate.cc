@@ -20,8 +20,6 @@ using nb::arg;
 
 namespace {
 
-constexpr Word<NonFinite> kNonFinite[] = {{"error", NonFinite::kError},
-                                          {"count", NonFinite::kCount}};
 constexpr Word<ScaleMethod> kMethods[] = {{"min_max", ScaleMethod::kMinMax},
                                           {"percentile", ScaleMethod::kPercentile},
                                           {"aciq", ScaleMethod::kAciq},

@@ -16,23 +16,23 @@ using nb::arg;
 
 namespace {
 
-constexpr Word<ScaleRule> kRules[] = {{"absmax", ScaleRule::kAbsmax},
-                                      {"percentile", ScaleRule::kPercentile},
-                                      {"given", ScaleRule::kGiven}};
+constexpr Word<ScaleRule> kDynamicRules[] = {{"absmax", ScaleRule::kAbsmax},
+                                             {"percentile", ScaleRule::kPercentile},
+                                             {"given", ScaleRule::kGiven}};
 constexpr Word<Overflow> kOverflows[] = {{"saturate", Overflow::kSaturate},
                                          {"infinity", Overflow::kInfinity}};
 
-DynamicOptions options_of(int bits, const std::string& rule, double percentile,
-                          float given_scale) {
+DynamicOptions dynamic_options(int bits, const std::string& rule, double percentile,
+                               float given_scale) {
   return {.bits = bits,
-          .rule = from_word(kRules, "rule", rule),
+          .rule = from_word(kDynamicRules, "rule", rule),
           .percentile = percentile,
           .given_scale = given_scale};
 }
 
 nb::tuple quantize_all(nb::handle x, int bits, const std::string& rule, double percentile,
                        float given_scale) {
-  const DynamicOptions options = options_of(bits, rule, percentile, given_scale);
+  const DynamicOptions options = dynamic_options(bits, rule, percentile, given_scale);
   const Floats values(x, "x");
   const Output<std::int8_t> codes(values.shape());
   const float scale =
@@ -48,7 +48,7 @@ Shape outer(const Shape& shape) {
 
 nb::tuple quantize_rows(nb::handle x, int bits, const std::string& rule,
                         double percentile, float given_scale) {
-  const DynamicOptions options = options_of(bits, rule, percentile, given_scale);
+  const DynamicOptions options = dynamic_options(bits, rule, percentile, given_scale);
   const Floats values(x, "x");
   const Output<std::int8_t> codes(values.shape());
   const Output<float> scales(outer(values.shape()));

@@ -24,11 +24,6 @@ using nb::arg;
 
 namespace {
 
-constexpr Word<Format> kFormats[] = {{"safetensors", Format::kSafetensors},
-                                     {"gguf", Format::kGguf},
-                                     {"npz", Format::kNpz},
-                                     {"npy", Format::kNpy}};
-
 struct File {
   std::shared_ptr<const Checkpoint> checkpoint;
 };
@@ -122,7 +117,7 @@ std::string dtype_name(const TensorInfo& info) {
                              : std::string(info.encoding.name);
 }
 
-void add_tensor(nb::module_& m) {
+void add_lazy_tensor(nb::module_& m) {
   nb::class_<Tensor>(
       m, "Tensor",
       "One tensor of a file; rows are read (and decoded) when they are asked for: "
@@ -411,7 +406,7 @@ std::shared_ptr<const Checkpoint> to_checkpoint(nb::handle source) {
 }
 
 void add_files(nb::module_& m) {
-  add_tensor(m);
+  add_lazy_tensor(m);
   add_checkpoint(m);
   add_stats(m);
   add_writing(m);

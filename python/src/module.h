@@ -5,10 +5,18 @@
 
 #include <memory>
 
+#include "arrays.h"
 #include "pith/io/checkpoint.h"
 #include "pith/quantize/quantize.h"
 
 namespace pith::python {
+
+inline constexpr Word<Format> kFormats[] = {{"safetensors", Format::kSafetensors},
+                                            {"gguf", Format::kGguf},
+                                            {"npz", Format::kNpz},
+                                            {"npy", Format::kNpy}};
+inline constexpr Word<NonFinite> kNonFinite[] = {{"error", NonFinite::kError},
+                                                 {"count", NonFinite::kCount}};
 
 void add_quantize(nanobind::module_& m);   // Scheme, quantize, error figures
 void add_dynamic(nanobind::module_& m);    // dynamic codes, conversion, smoothing

@@ -18,23 +18,13 @@ using nb::arg;
 
 namespace {
 
-constexpr Word<Format> kFormats[] = {{"safetensors", Format::kSafetensors},
-                                     {"gguf", Format::kGguf},
-                                     {"npz", Format::kNpz},
-                                     {"npy", Format::kNpy}};
 constexpr Word<FileConvention> kConventions[] = {
     {"auto", FileConvention::kAuto},
     {"pith", FileConvention::kPith},
     {"compressed-tensors", FileConvention::kCompressedTensors}};
-constexpr Word<NonFiniteChoice> kNonFinite[] = {{"error", NonFiniteChoice::kError},
-                                                {"keep", NonFiniteChoice::kKeep},
-                                                {"zero", NonFiniteChoice::kZero}};
-
-std::string text(nb::handle v) {
-  const nb::object words = nb::steal(PyObject_Str(v.ptr()));
-  if (!words.is_valid()) throw nb::python_error();
-  return nb::cast<std::string>(words);
-}
+constexpr Word<NonFiniteChoice> kNonFiniteChoices[] = {{"error", NonFiniteChoice::kError},
+                                                       {"keep", NonFiniteChoice::kKeep},
+                                                       {"zero", NonFiniteChoice::kZero}};
 
 // A recipe is YAML, or the path of a file with it.
 Recipe read_recipe(nb::handle recipe) {
@@ -46,10 +36,10 @@ Recipe read_recipe(nb::handle recipe) {
   }
   const nb::object path = nb::module_::import_("pathlib").attr("Path")(recipe);
   const std::string yaml = nb::cast<std::string>(path.attr("read_text")());
-  return value(Recipe::parse(yaml, text(path)));
+  return value(Recipe::parse(yaml, text_of(path)));
 }
 
-CompressOptions options_of(nb::handle recipe, const nb::kwargs& fields) {
+CompressOptions compress_options(nb::handle recipe, const nb::kwargs& fields) {
   RecipeFlags flags;
   bool any_flag = false;
   CompressOptions options;
@@ -66,7 +56,8 @@ CompressOptions options_of(nb::handle recipe, const nb::kwargs& fields) {
       continue;
     }
     if (key == "non_finite") {
-      options.non_finite = from_word(kNonFinite, "non_finite", nb::cast<std::string>(v));
+      options.non_finite =
+          from_word(kNonFiniteChoices, "non_finite", nb::cast<std::string>(v));
       continue;
     }
     if (key == "allow_requantize" || key == "overwrite" || key == "resume" ||
@@ -86,13 +77,13 @@ CompressOptions options_of(nb::handle recipe, const nb::kwargs& fields) {
     }
     any_flag = true;
     if (key == "prune") {
-      flags.prune = text(v);
+      flags.prune = text_of(v);
     } else if (key == "importance") {
-      flags.prune_metric = text(v);
+      flags.prune_metric = text_of(v);
     } else if (key == "n_m") {
-      flags.nm = text(v);
+      flags.nm = text_of(v);
     } else if (key == "quantize") {
-      flags.quantize = text(v);
+      flags.quantize = text_of(v);
     } else if (key == "ignore") {
       flags.ignore = nb::cast<std::vector<std::string>>(v);
     } else if (key == "skip_embeddings") {
@@ -171,7 +162,7 @@ void add_pipeline(nb::module_& m) {
       "plan",
       [](const std::filesystem::path& source, const std::filesystem::path& output,
          nb::handle recipe, const nb::kwargs& fields) {
-        const CompressOptions options = options_of(recipe, fields);
+        const CompressOptions options = compress_options(recipe, fields);
         return unlocked([&] { return plan(source, output, options); });
       },
       arg("source"), arg("output") = "", arg("recipe").none() = nb::none(),
@@ -181,7 +172,7 @@ void add_pipeline(nb::module_& m) {
       "compress",
       [](const std::filesystem::path& source, const std::filesystem::path& output,
          nb::handle recipe, nb::handle progress, const nb::kwargs& fields) {
-        CompressOptions options = options_of(recipe, fields);
+        CompressOptions options = compress_options(recipe, fields);
         return run_work(progress, [&](CancelToken& stop, const ProgressFunction& report) {
           options.cancel = &stop;
           options.progress = report;

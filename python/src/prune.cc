@@ -140,11 +140,11 @@ struct PrunedArray {
   Pruned pruned;
 };
 
-PruneOptions options_of(float sparsity, const std::string& importance,
-                        const std::string& granularity, const std::string& scope,
-                        std::int64_t min_nonzero, std::uint64_t seed, std::int64_t n,
-                        std::int64_t m, std::int64_t block_rows,
-                        std::int64_t block_cols) {
+PruneOptions prune_options(float sparsity, const std::string& importance,
+                           const std::string& granularity, const std::string& scope,
+                           std::int64_t min_nonzero, std::uint64_t seed, std::int64_t n,
+                           std::int64_t m, std::int64_t block_rows,
+                           std::int64_t block_cols) {
   return {.sparsity = sparsity,
           .importance = from_word(kImportances, "importance", importance),
           .granularity = from_word(kGranularities, "granularity", granularity),
@@ -163,8 +163,8 @@ PrunedArray prune_array(nb::handle x, float sparsity, const std::string& importa
                         std::int64_t m, std::int64_t block_rows, std::int64_t block_cols,
                         nb::handle column_norms, bool in_place, const std::string& name) {
   const PruneOptions options =
-      options_of(sparsity, importance, granularity, scope, min_nonzero, seed, n, m,
-                 block_rows, block_cols);
+      prune_options(sparsity, importance, granularity, scope, min_nonzero, seed, n, m,
+                    block_rows, block_cols);
   const InOut data(x, "x", in_place);
   std::optional<Floats> norms;
   if (!column_norms.is_none()) norms.emplace(column_norms, "column_norms");
@@ -181,8 +181,8 @@ nb::dict prune_all(const nb::dict& tensors, float sparsity, const std::string& i
                    std::int64_t m, std::int64_t block_rows, std::int64_t block_cols,
                    bool in_place) {
   const PruneOptions options =
-      options_of(sparsity, importance, granularity, scope, min_nonzero, seed, n, m,
-                 block_rows, block_cols);
+      prune_options(sparsity, importance, granularity, scope, min_nonzero, seed, n, m,
+                    block_rows, block_cols);
   std::vector<std::string> names;
   std::vector<std::unique_ptr<InOut>> data;
   for (const auto& [name, array] : tensors) {

@@ -40,8 +40,6 @@ constexpr Word<ZeroGroup> kZeroGroups[] = {{"zero", ZeroGroup::kZero},
                                            {"epsilon", ZeroGroup::kEpsilon}};
 constexpr Word<Layout> kLayouts[] = {{"split", Layout::kSplit},
                                      {"blocks", Layout::kBlocks}};
-constexpr Word<NonFinite> kNonFinite[] = {{"error", NonFinite::kError},
-                                          {"count", NonFinite::kCount}};
 
 void set_field(Scheme& scheme, const std::string& key, nb::handle v) {
   const auto word = [&] { return nb::cast<std::string>(v); };
@@ -318,9 +316,9 @@ Buffer copy_of(nb::handle array, const char* argument, std::int64_t bytes) {
   return buffer;
 }
 
-void construct(Quantized* self, nb::handle scheme, nb::handle shape,
-               nb::handle codes_array, nb::handle scales_array,
-               nb::handle zero_points_array) {
+void construct_tensor(Quantized* self, nb::handle scheme, nb::handle shape,
+                      nb::handle codes_array, nb::handle scales_array,
+                      nb::handle zero_points_array) {
   QuantizedTensor t;
   t.scheme = to_scheme(scheme);
   t.shape = to_shape(shape);
@@ -372,7 +370,7 @@ Quantized quantize_array(nb::handle weight, nb::handle scheme,
   return {std::move(made), figures ? std::optional(found) : std::nullopt};
 }
 
-void add_tensor(nb::module_& m) {
+void add_quantized(nb::module_& m) {
   nb::class_<Quantized>(
       m, "QuantizedTensor",
       "Codes and the scales that give them meaning, laid out as in a file.\n\n"
@@ -382,7 +380,7 @@ void add_tensor(nb::module_& m) {
       "(array([127,   0,   0,   0], dtype=int8), (4,), 32)\n\n"
       "`codes`, `scales` and `zero_points` show the memory of the tensor: no "
       "copy is made, and they cannot be written.")
-      .def("__init__", &construct, arg("scheme"), arg("shape"), arg("codes"),
+      .def("__init__", &construct_tensor, arg("scheme"), arg("shape"), arg("codes"),
            arg("scales").none() = nb::none(), arg("zero_points").none() = nb::none(),
            "From arrays, which are copied.")
       .def_prop_ro(
@@ -465,7 +463,7 @@ bool is_quantized(nb::handle tensor) { return nb::isinstance<Quantized>(tensor);
 void add_quantize(nb::module_& m) {
   add_scheme(m);
   add_figures(m);
-  add_tensor(m);
+  add_quantized(m);
 }
 
 }  // namespace pith::python

@@ -38,9 +38,9 @@ struct Options {
   LinearOptions options;
 };
 
-void construct(Layer* self, nb::handle weight, nb::handle bias, nb::handle scheme,
-               const std::string& activations, float static_scale,
-               nb::handle input_scale) {
+void construct_layer(Layer* self, nb::handle weight, nb::handle bias, nb::handle scheme,
+                     const std::string& activations, float static_scale,
+                     nb::handle input_scale) {
   std::optional<Floats> b;
   if (!bias.is_none()) b.emplace(bias, "bias");
   const std::span<const float> values = b ? b->span() : std::span<const float>{};
@@ -110,7 +110,7 @@ void add_linear(nb::module_& m) {
       "array([[  1.,   2., 127.]], dtype=float32)\n\n"
       "Sums of codes are exact: the bits of y depend neither on threads nor on "
       "how rows are put into batches.")
-      .def("__init__", &construct, arg("weight"), arg("bias").none() = nb::none(),
+      .def("__init__", &construct_layer, arg("weight"), arg("bias").none() = nb::none(),
            nb::kw_only(), arg("scheme").none() = "int8-row",
            arg("activations") = "int8_rows", arg("static_scale") = 0.0f,
            arg("input_scale").none() = nb::none(),

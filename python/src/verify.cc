@@ -21,11 +21,6 @@ using nb::arg;
 
 namespace {
 
-constexpr Word<Format> kFormats[] = {{"safetensors", Format::kSafetensors},
-                                     {"gguf", Format::kGguf},
-                                     {"npz", Format::kNpz},
-                                     {"npy", Format::kNpy}};
-
 void add_compared(nb::module_& m) {
   nb::class_<ComparedTensor>(m, "ComparedTensor", "One tensor on both sides.")
       .def_ro("name", &ComparedTensor::name)
