@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "fuzz/check.h"
-#include "src/kernels/gemv_s8.h"
 #include "src/kernels/matmul.h"
 #include "src/kernels/target.h"
 
@@ -120,27 +119,25 @@ void check_product(Input& in) {
   }
 }
 
-void check_gemv(Input& in) {
-  const std::int64_t rows = in.below(20);
-  const std::int64_t cols = in.below(256);
-  const auto n = static_cast<std::size_t>(rows * cols);
-  std::vector<std::int8_t> weight(n);
-  for (auto& code : weight) code = in.code(-128, 127);
-  std::vector<std::int8_t> x(static_cast<std::size_t>(cols));
-  for (auto& code : x) code = in.code(-128, 127);
-  std::vector<float> scale(static_cast<std::size_t>(rows));
-  for (float& value : scale) value = in.value();
-  std::vector<float> expected(scale.size());
-  const GemvS8 args{weight.data(), x.data(), scale.data(),   in.value(),
-                    rows,          cols,     expected.data()};
-  reference_gemv_s8(args);
+void check_packing(Input& in) {
+  PanelShape shape;
+  shape.outputs = kPanelOutputs;
+  shape.cols = 1 + in.below(256);
+  const std::int64_t stride = shape.cols + in.below(3);
+  std::vector<std::int8_t> codes(static_cast<std::size_t>(kPanelOutputs * stride));
+  for (auto& code : codes) code = in.code(-128, 127);
+  std::vector<std::byte> expected(static_cast<std::size_t>(shape.bytes()));
+  for (std::int64_t o = 0; o < kPanelOutputs; ++o) {
+    pack_output(shape, o, codes.data() + o * stride, nullptr, expected.data());
+  }
+  // Not a byte more than is there.
+  codes.resize(static_cast<std::size_t>((kPanelOutputs - 1) * stride + shape.cols));
+  codes.shrink_to_fit();
   for (const std::string& target : available_targets()) {
     require(set_target(target).ok(), "a target that is available cannot be set");
-    std::vector<float> y(scale.size());
-    GemvS8 other = args;
-    other.y = y.data();
-    gemv_s8(other);
-    require(y == expected, "a matrix-vector product differs from the reference's");
+    std::vector<std::byte> panel(expected.size());
+    pack_panel_s8(shape, codes.data(), stride, panel.data());
+    require(panel == expected, "a panel differs from its outputs");
   }
 }
 
@@ -150,7 +147,7 @@ void check_gemv(Input& in) {
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   pith::fuzz::Input in(data, size);
   if (in.below(8) == 0) {
-    pith::fuzz::check_gemv(in);
+    pith::fuzz::check_packing(in);
   } else {
     pith::fuzz::check_product(in);
   }

@@ -50,6 +50,7 @@
 #include "pith/run/cpu.h"
 #include "pith/run/linear.h"
 #include "pith/run/matvec.h"
+#include "pith/run/smooth_layers.h"
 #include "pith/tensor/buffer.h"
 #include "pith/tensor/dtype.h"
 #include "pith/tensor/half.h"

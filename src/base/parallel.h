@@ -43,6 +43,13 @@ void isolated(const Body& body) {
   tbb::this_task_arena::isolate(body);
 }
 
+/// Threads that may work on pieces at the same time, at most; and which of them the caller
+/// is, from 0 on, inside a piece that does not wait for others.
+inline int worker_count() { return std::max(1, tbb::this_task_arena::max_concurrency()); }
+inline int worker_index() {
+  return std::max(0, tbb::this_task_arena::current_thread_index());
+}
+
 /// Number of pieces of at most `piece` that `total` is cut into.
 constexpr std::int64_t piece_count(std::int64_t total, std::int64_t piece) {
   return total / piece + (total % piece != 0 ? 1 : 0);

@@ -19,6 +19,14 @@ class StoredCheckpoint : public Checkpoint {
   Status read_bytes(std::size_t tensor, std::int64_t offset,
                     std::span<std::byte> out) const override;
 
+  /// The bytes of a tensor, mapped. They may be read as long as the file does not shrink;
+  /// beyond a new end the process gets a signal. Fails as MappedFile::map.
+  [[nodiscard]] Result<MappedFile> map(std::size_t tensor) const {
+    const TensorInfo& info = tensors_[tensor];
+    return MappedFile::map(inputs_[info.file], info.offset,
+                           static_cast<std::uint64_t>(info.bytes));
+  }
+
  protected:
   /// Adds a file to files(), in the order of TensorInfo::file.
   void add_file(InputFile file);

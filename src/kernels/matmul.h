@@ -70,7 +70,11 @@ struct PanelShape {
 /// blocks into its panel. `panels` has shape.bytes() and was cleared by clear_panels.
 void pack_output(const PanelShape& shape, std::int64_t output, const std::int8_t* codes,
                  const float* scales, std::byte* panels) noexcept;
-/// The same for bits 32.
+/// What pack_output makes of the 8 outputs of a panel of bits 8 and block 0; their codes
+/// lie row_stride apart. Fast enough to be done again in every product.
+void pack_panel_s8(const PanelShape& shape, const std::int8_t* codes,
+                   std::int64_t row_stride, std::byte* panel) noexcept;
+/// The same as pack_output for bits 32.
 void pack_output_f32(const PanelShape& shape, std::int64_t output, const float* values,
                      std::byte* panels) noexcept;
 /// Code 0 everywhere.

@@ -7,11 +7,20 @@
 namespace pith::kernels {
 namespace {
 
-// Where group g of a panel begins; scales of the blocks before it and of its own come
-// first.
-std::int64_t group_offset(const PanelShape& shape, std::int64_t g) {
-  const std::int64_t blocks = shape.block == 0 ? 0 : g * shape.depth() / shape.block + 1;
-  return g * 32 + blocks * shape.scale_bytes();
+// Four codes of an output in a group of either width, as one word of the panel.
+std::uint32_t word_of(const std::int8_t* codes) {
+  std::uint32_t word = 0;
+  std::memcpy(&word, codes, sizeof(word));
+  return word;
+}
+
+// Four nibbles of code + 8, in the low half of each byte.
+std::uint32_t nibbles_of(const std::int8_t* codes) {
+  return (word_of(codes) & 0x0f0f0f0fu) ^ 0x08080808u;
+}
+
+std::uint32_t group_word(int bits, const std::int8_t* codes) {
+  return bits == 8 ? word_of(codes) : nibbles_of(codes) | nibbles_of(codes + 4) << 4;
 }
 
 }  // namespace
@@ -34,31 +43,27 @@ void clear_panels(const PanelShape& shape, std::byte* panels) noexcept {
 void pack_output(const PanelShape& shape, std::int64_t output, const std::int8_t* codes,
                  const float* scales, std::byte* panels) noexcept {
   const std::int64_t o = output % kPanelOutputs;
-  std::byte* panel = panels + output / kPanelOutputs * shape.stride();
+  std::byte* place = panels + output / kPanelOutputs * shape.stride();
   const std::int64_t depth = shape.depth();
-  for (std::int64_t g = 0; g * depth < shape.cols; ++g) {
-    std::byte* group = panel + group_offset(shape, g) + 4 * o;
-    for (std::int64_t j = 0; j < depth && g * depth + j < shape.cols; ++j) {
-      const int code = codes[g * depth + j];
-      if (shape.bits == 8) {
-        group[j] = static_cast<std::byte>(code);
-      } else {
-        const auto nibble = static_cast<std::byte>(code + 8);
-        std::byte& both = group[j % 4];
-        both = j < 4 ? (both & std::byte{0xf0}) | nibble
-                     : (both & std::byte{0x0f}) | nibble << 4;
-      }
+  const std::int64_t block = shape.block == 0 ? shape.cols : shape.block;
+  for (std::int64_t begin = 0; begin < shape.cols; begin += block) {
+    if (shape.half_scales && shape.block > 0) {
+      const std::uint16_t half = f32_to_f16(*scales++);
+      std::memcpy(place + 2 * o, &half, sizeof(half));
+    } else if (shape.block > 0) {
+      std::memcpy(place + 4 * o, scales++, sizeof(float));
     }
-  }
-  if (shape.block == 0) return;
-  const std::int64_t block_bytes = shape.block / depth * 32 + shape.scale_bytes();
-  for (std::int64_t b = 0; b < shape.cols / shape.block; ++b) {
-    std::byte* place = panel + b * block_bytes + o * (shape.half_scales ? 2 : 4);
-    if (shape.half_scales) {
-      const std::uint16_t half = f32_to_f16(scales[b]);
-      std::memcpy(place, &half, sizeof(half));
-    } else {
-      std::memcpy(place, &scales[b], sizeof(float));
+    place += shape.scale_bytes();
+    std::int64_t c = begin;
+    for (; c + depth <= begin + block; c += depth, place += 32) {
+      const std::uint32_t word = group_word(shape.bits, codes + c);
+      std::memcpy(place + 4 * o, &word, sizeof(word));
+    }
+    if (c < begin + block) {  // columns that are not there have code 0
+      std::array<std::int8_t, 8> last = {};
+      std::memcpy(last.data(), codes + c, static_cast<std::size_t>(begin + block - c));
+      const std::uint32_t word = group_word(shape.bits, last.data());
+      std::memcpy(place + 4 * o, &word, sizeof(word));
     }
   }
 }

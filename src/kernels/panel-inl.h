@@ -118,6 +118,21 @@ struct Streams {
   }
 };
 
+// Calls add() for each of `groups` groups of all streams; it advances them by 32 bytes. With
+// few rows, memory is the limit, and lines are asked for before their turn: each once, as a
+// second request costs as much as the products of a group.
+template <int kRows, int kPanels, class Add>
+HWY_INLINE void ForGroups(const Streams<kPanels>& streams, int64_t groups,
+                          const Add& add) {
+  int64_t g = 0;
+  for (; g + 2 <= groups; g += 2) {
+    if (kRows <= 4) streams.Prefetch();
+    add();
+    add();
+  }
+  if (g < groups) add();
+}
+
 // Op<kRows, kPanels>(a, panel) for all panels. One row is bound by memory: eight streams
 // reach its speed, one or four do not.
 template <template <int, int> class Op, int kRows, int kPanels>

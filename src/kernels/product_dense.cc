@@ -21,8 +21,7 @@ struct OpDense {
       const int64_t n = left < kDenseBlock ? left : kDenseBlock;
       Sums<D, kRows, kPanels> sums;
       sums.Clear();
-      for (int64_t c = 0; c < n; ++c) {
-        if (kRows <= 4) weights.Prefetch();
+      ForGroups<kRows>(weights, n, [&]() HWY_ATTR {
         hn::Vec<D> w[kPanels][kVectors];
         HWY_UNROLL(8)
         for (int p = 0; p < kPanels; ++p) {
@@ -43,7 +42,7 @@ struct OpDense {
         }
         weights.Advance(32);
         x += kRows;
-      }
+      });
       HWY_UNROLL(8)
       for (int r = 0; r < kRows; ++r) {
         HWY_UNROLL(8)

@@ -34,17 +34,48 @@ HWY_INLINE void AddHalf(const Streams<kPanels>& codes, const std::byte* HWY_REST
   }
 }
 
+// The same for both halves of one or two rows, whose sums leave registers free: weights are
+// loaded once.
+template <int kRows, int kPanels>
+HWY_INLINE void AddWhole(const Streams<kPanels>& codes, const std::byte* HWY_RESTRICT x,
+                         Sums<DotI32, kRows, kPanels>& sums) {
+  hn::Vec<DotI16> xr[kRows][2];
+  HWY_UNROLL(8)
+  for (int r = 0; r < kRows; ++r) {
+    xr[r][0] = BroadcastFour(d16, x + r * 8);
+    xr[r][1] = BroadcastFour(d16, x + r * 8 + 4);
+  }
+  HWY_UNROLL(8)
+  for (int p = 0; p < kPanels; ++p) {
+    HWY_UNROLL(8)
+    for (int v = 0; v < kVectors; ++v) {
+      const auto both =
+          hn::LoadU(d16, reinterpret_cast<const int16_t*>(codes.v[p]) + v * 2 * kLanes);
+      const auto even = hn::ShiftRight<8>(hn::ShiftLeft<8>(both));
+      const auto odd = hn::ShiftRight<8>(both);
+      HWY_UNROLL(8)
+      for (int r = 0; r < kRows; ++r) {
+        AddDotPairsI16(even, xr[r][0], sums.v[r][p][v]);
+        AddDotPairsI16(odd, xr[r][1], sums.v[r][p][v]);
+      }
+    }
+  }
+}
+
 template <int kRows, int kPanels>
 HWY_INLINE void AddGroups(Streams<kPanels>& codes, const std::byte* HWY_RESTRICT x,
                           int64_t groups, Sums<DotI32, kRows, kPanels>& sums) {
-  for (int64_t g = 0; g < groups; ++g) {
-    if (kRows <= 4) codes.Prefetch();
-    AddHalf<0>(codes, x, sums);
-    Barrier();  // the second half loads its weights again: kept, they would push out sums
-    AddHalf<1>(codes, x, sums);
+  ForGroups<kRows>(codes, groups, [&]() HWY_ATTR {
+    if constexpr (kRows <= 2) {
+      AddWhole(codes, x, sums);
+    } else {
+      AddHalf<0>(codes, x, sums);
+      Barrier();  // the second half loads its weights again: kept, they would push out sums
+      AddHalf<1>(codes, x, sums);
+    }
     codes.Advance(32);
     x += kRows * 8;
-  }
+  });
 }
 
 template <int kRows, int kPanels>
@@ -63,6 +94,7 @@ struct OpS8 {
     const std::byte* x = a.tile;
     Tile<decltype(df), kRows, kPanels> y;
     for (int64_t b = 0; b < a.shape.cols / a.shape.block; ++b) {
+      if (kRows <= 4) codes.Prefetch();
       codes.Advance(scale_bytes);
       sums.Clear();
       AddGroups(codes, x, groups, sums);

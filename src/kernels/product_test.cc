@@ -137,6 +137,27 @@ TEST_F(Product, RowScaledSumsAreExact) {
   }
 }
 
+TEST_F(Product, WholePanelsArePackedAsTheirOutputs) {
+  std::mt19937 random(4);
+  for (const std::int64_t cols : kCols) {
+    const PanelShape shape{.bits = 8, .outputs = 8, .cols = cols};
+    const std::int64_t stride = cols + 5;
+    std::vector<std::int8_t> codes(static_cast<std::size_t>(8 * stride));
+    for (auto& code : codes) code = extreme_or_random(random, 127);
+    std::vector<std::byte> expected(static_cast<std::size_t>(shape.bytes()));
+    clear_panels(shape, expected.data());
+    for (std::int64_t o = 0; o < 8; ++o) {
+      pack_output(shape, o, codes.data() + o * stride, nullptr, expected.data());
+    }
+    for (const std::string& target : available_targets()) {
+      ASSERT_TRUE(set_target(target).ok());
+      std::vector<std::byte> panel(expected.size());
+      pack_panel_s8(shape, codes.data(), stride, panel.data());
+      ASSERT_EQ(panel, expected) << target << ' ' << cols;
+    }
+  }
+}
+
 TEST_F(Product, BlockScaledSumsHaveOneOrder) {
   for (const bool half : {false, true}) {
     for (const std::int64_t block : {32, 64, 128}) {

@@ -16,8 +16,7 @@ struct OpU7 {
     Sums<DotI32, kRows, kPanels> sums;
     sums.Clear();
     const std::byte* x = a.tile;
-    for (int64_t g = 0; g < a.shape.groups(); ++g) {
-      if (kRows <= 4) codes.Prefetch();
+    ForGroups<kRows>(codes, a.shape.groups(), [&]() HWY_ATTR {
       hn::Vec<DotI8> w[kPanels][kVectors];
       HWY_UNROLL(8)
       for (int p = 0; p < kPanels; ++p) {
@@ -40,7 +39,7 @@ struct OpU7 {
       }
       codes.Advance(32);
       x += kRows * 4;
-    }
+    });
     sums.Store(a.sums, a.stride, panel);
   }
 };

@@ -58,6 +58,11 @@ class DenseCheckpoint : public Checkpoint {
     if (source.values == nullptr) return std::optional<StoredCodes>();
     return source.values->read_codes();
   }
+  Result<std::optional<MappedCodes>> map_codes(std::size_t tensor) const {
+    const Source& source = sources_[tensor];
+    if (source.values == nullptr) return std::optional<MappedCodes>();
+    return source.values->map_codes();
+  }
 
  private:
   struct Source {
@@ -181,6 +186,30 @@ Result<std::optional<StoredCodes>> read_codes(const Checkpoint& model,
         .corrupt(fmt::format("the scale of block {} is not finite", b));
   }
   return std::optional(std::move(stored));
+}
+
+Result<std::optional<MappedCodes>> map_codes(const Checkpoint& model,
+                                             std::size_t tensor) {
+  if (const auto* dense = dynamic_cast<const DenseCheckpoint*>(&model)) {
+    return dense->map_codes(tensor);
+  }
+  const TensorInfo& info = model.tensors()[tensor];
+  const auto scheme = scheme_of(info);
+  if (model.format() != Format::kGguf || !scheme) return std::optional<MappedCodes>();
+  PITH_TRY(std::optional<MappedFile> codes, StoredTensor(model, tensor).map());
+  if (!codes) return std::optional<MappedCodes>();
+  MappedCodes mapped;
+  mapped.codes = *std::move(codes);
+  mapped.rest.tensor.scheme = *scheme;
+  mapped.rest.tensor.shape = info.shape;
+  return std::optional(std::move(mapped));
+}
+
+Result<std::optional<MappedFile>> StoredTensor::map() const {
+  const auto* stored = dynamic_cast<const StoredCheckpoint*>(checkpoint_);
+  if (stored == nullptr) return std::optional<MappedFile>();
+  PITH_TRY(MappedFile mapped, stored->map(index_));
+  return std::optional(std::move(mapped));
 }
 
 Status StoredTensor::read_floats(std::int64_t first, std::span<float> out) const {

@@ -75,15 +75,21 @@ class PithTensor : public DenseTensor {
   }
 
   // Codes of 0 and the scales of the record's scheme.
+  [[nodiscard]] Result<StoredCodes> read_scales_and_zeros() const {
+    PITH_TRY(StoredCodes stored, read_scales());
+    stored.tensor.codes = Buffer(scheme().code_bytes(shape()));
+    const std::span<std::byte> codes = stored.tensor.codes.bytes();
+    std::fill(codes.begin(), codes.end(), std::byte{0});
+    return stored;
+  }
+
+  // All but the codes.
   [[nodiscard]] Result<StoredCodes> read_scales() const {
     StoredCodes stored;
     stored.tensor.scheme = scheme();
     stored.tensor.shape = shape();
-    stored.tensor.codes = Buffer(scheme().code_bytes(shape()));
     stored.tensor.scales = Buffer(scheme().scale_bytes(shape()));
     stored.tensor.zero_points = Buffer(scheme().zero_point_bytes(shape()));
-    const std::span<std::byte> codes = stored.tensor.codes.bytes();
-    std::fill(codes.begin(), codes.end(), std::byte{0});
     if (const auto scale = part(PartRole::kScale)) {
       GroupValues values;  // checks them
       PITH_OK(read_groups(0, scheme().groups(shape()), values));
@@ -145,6 +151,7 @@ class QuantizedWeight : public PithTensor {
 
   Result<std::optional<StoredCodes>> read_codes() const override {
     PITH_TRY(StoredCodes stored, read_scales());
+    stored.tensor.codes = Buffer(scheme().code_bytes(shape()));
     PITH_OK(required(PartRole::kCodes).read(0, stored.tensor.codes.bytes()));
     if (scheme().layout == Layout::kBlocks) {
       for (std::int64_t b = 0; b < scheme().groups(shape()); ++b) {
@@ -154,6 +161,15 @@ class QuantizedWeight : public PithTensor {
       }
     }
     return std::optional(std::move(stored));
+  }
+
+  Result<std::optional<MappedCodes>> map_codes() const override {
+    PITH_TRY(std::optional<MappedFile> codes, required(PartRole::kCodes).map());
+    if (!codes) return std::optional<MappedCodes>();
+    MappedCodes mapped;
+    mapped.codes = *std::move(codes);
+    PITH_TRY(mapped.rest, read_scales());
+    return std::optional(std::move(mapped));
   }
 
  private:
@@ -297,7 +313,7 @@ class SparseWeight : public PithTensor {
     if (!record().scheme || !scheme().symmetric || scheme().layout == Layout::kBlocks) {
       return std::optional<StoredCodes>();
     }
-    PITH_TRY(StoredCodes stored, read_scales());
+    PITH_TRY(StoredCodes stored, read_scales_and_zeros());
     const std::int64_t cols = shape().cols();
     const std::int64_t step = rows_at_a_time(cols);
     for (std::int64_t first = 0; first < shape().rows(); first += step) {

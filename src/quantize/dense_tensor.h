@@ -12,6 +12,7 @@
 #include "pith/base/result.h"
 #include "pith/io/checkpoint.h"
 #include "pith/quantize/dense.h"
+#include "src/quantize/mapped_codes.h"
 
 namespace pith {
 
@@ -29,6 +30,8 @@ class StoredTensor {
   Status read(std::int64_t offset, std::span<std::byte> out) const {
     return checkpoint_->read_bytes(index_, offset, out);
   }
+  /// Its bytes without a copy, or nothing if they do not lie in one piece in a file.
+  [[nodiscard]] Result<std::optional<MappedFile>> map() const;
   /// Elements from `first` on of a tensor of plain numbers, as f32.
   Status read_floats(std::int64_t first, std::span<float> out) const;
 
@@ -60,6 +63,10 @@ class DenseTensor {
   /// The codes, if it is made of integers that a Scheme describes.
   virtual Result<std::optional<StoredCodes>> read_codes() const {
     return std::optional<StoredCodes>();
+  }
+  /// See mapped_codes.h.
+  virtual Result<std::optional<MappedCodes>> map_codes() const {
+    return std::optional<MappedCodes>();
   }
 
  private:

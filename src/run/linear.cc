@@ -33,7 +33,9 @@ struct Linear::Weights {
   std::vector<float> input_scale;
   std::vector<float> bias;
   std::optional<Scheme> scheme;
+  std::shared_ptr<const void> owner;  // of codes that are used in place
   bool decoded = true;
+  bool in_place = false;
   double pack_seconds = 0;
 };
 
@@ -81,7 +83,7 @@ Status check(const Shape& shape, std::span<const float> bias,
 }
 
 // The form of activations that codes of this scheme are multiplied with.
-Result<TileKind> tile_kind(const QuantizedTensor& weight, Activations activations) {
+Result<TileKind> tile_kind(const CodesView& weight, Activations activations) {
   const Scheme& scheme = weight.scheme;
   switch (activations) {
     case Activations::kF32:
@@ -104,17 +106,26 @@ Result<TileKind> tile_kind(const QuantizedTensor& weight, Activations activation
 
 Result<Linear> Linear::make(const QuantizedTensor& weight, std::span<const float> bias,
                             const LinearOptions& options) {
+  return make(CodesView(weight), nullptr, bias, options);
+}
+
+Result<Linear> Linear::make(const CodesView& weight, std::shared_ptr<const void> owner,
+                            std::span<const float> bias, const LinearOptions& options) {
   PITH_OK(check(weight.shape, bias, options));
   PITH_OK(weight.scheme.validate(weight.shape));
   PITH_TRY(const TileKind kind, tile_kind(weight, options.activations));
   const auto start = Clock::now();
   std::shared_ptr<Weights> weights;
   if (PackedWeights::takes(weight.scheme, weight.shape)) {
-    weights = std::make_shared<Weights>(PackedWeights(weight, kind), options, bias);
+    const Packing packing = options.in_place ? Packing::kInPlace : Packing::kOnce;
+    weights =
+        std::make_shared<Weights>(PackedWeights(weight, kind, packing), options, bias);
     weights->decoded = false;
+    weights->in_place = options.in_place;
+    if (options.in_place) weights->owner = std::move(owner);
   } else {
-    std::vector<float> values(static_cast<std::size_t>(weight.elements()));
-    PITH_OK(dequantize(weight, values));
+    std::vector<float> values(static_cast<std::size_t>(weight.shape.elements()));
+    PITH_OK(dequantize_part(weight.scheme, weight.shape, 0, weight.parts, values));
     weights = std::make_shared<Weights>(
         PackedWeights(values, weight.shape[0], weight.shape[1]), options, bias);
   }
@@ -159,6 +170,7 @@ std::int64_t Linear::inputs() const { return weights_->packed.inputs(); }
 std::int64_t Linear::outputs() const { return weights_->packed.outputs(); }
 const std::optional<Scheme>& Linear::scheme() const { return weights_->scheme; }
 bool Linear::decoded() const { return weights_->decoded; }
+bool Linear::in_place() const { return weights_->in_place; }
 double Linear::pack_seconds() const { return weights_->pack_seconds; }
 std::int64_t Linear::packed_bytes() const { return weights_->packed.bytes(); }
 
@@ -202,8 +214,9 @@ Status Linear::forward(std::span<const float> x, std::int64_t rows, std::span<fl
   }
   grow(scratch_.tiles, w.packed.tile_bytes(rows));
   w.packed.pack_tiles(input.data(), scratch_.codes.data(), rows, scratch_.tiles.data());
-  w.packed.multiply(scratch_.tiles.data(), scratch_.scales.data(), rows, w.bias,
-                    y.data());
+  grow(scratch_.panels, w.packed.work_bytes());
+  w.packed.multiply(scratch_.tiles.data(), scratch_.scales.data(), rows, w.bias, y.data(),
+                    scratch_.panels.data());
   return {};
 }
 

@@ -57,12 +57,17 @@ TEST(LinearAllocation, ForwardAllocatesOnlyTheFirstTime) {
                                Scheme::int4_rows(), Scheme::q8_0(), Scheme::q4_0()}) {
     for (const Activations activations :
          {Activations::kInt8Rows, Activations::kInt8Tensor, Activations::kF32}) {
-      Linear layer = Linear::make(weight(scheme), {},
-                                  {.activations = activations, .input_scale = ones})
-                         .value();
-      EXPECT_GT(allocations_of(layer, 7), 0) << scheme.to_string();
-      EXPECT_EQ(allocations_of(layer, 7), 0) << scheme.to_string();
-      EXPECT_EQ(allocations_of(layer, 1), 0) << scheme.to_string();
+      for (const bool in_place : {false, true}) {
+        const QuantizedTensor codes = weight(scheme);
+        Linear layer =
+            Linear::make(
+                codes, {},
+                {.activations = activations, .input_scale = ones, .in_place = in_place})
+                .value();
+        EXPECT_GT(allocations_of(layer, 7), 0) << scheme.to_string();
+        EXPECT_EQ(allocations_of(layer, 7), 0) << scheme.to_string();
+        EXPECT_EQ(allocations_of(layer, 1), 0) << scheme.to_string();
+      }
     }
   }
 }

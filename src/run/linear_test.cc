@@ -127,6 +127,9 @@ TEST_F(LinearTest, BitsDependOnNeitherTargetNorThreadsNorBatch) {
     const QuantizedTensor weight = quantized(kOutputs, kInputs, scheme);
     for (const Activations activations : {Activations::kInt8Rows, Activations::kF32}) {
       Linear layer = Linear::make(weight, {}, {.activations = activations}).value();
+      Linear in_place =
+          Linear::make(weight, {}, {.activations = activations, .in_place = true})
+              .value();
       std::vector<float> first;
       for (const std::string& target : kernels::available_targets()) {
         ASSERT_TRUE(kernels::set_target(target).ok());
@@ -135,6 +138,8 @@ TEST_F(LinearTest, BitsDependOnNeitherTargetNorThreadsNorBatch) {
           std::vector<float> y(static_cast<std::size_t>(kRows * kOutputs));
           ASSERT_TRUE(layer.forward(x, kRows, y).ok());
           if (first.empty()) first = y;
+          ASSERT_EQ(y, first) << target << ' ' << threads << ' ' << scheme.to_string();
+          ASSERT_TRUE(in_place.forward(x, kRows, y).ok());
           ASSERT_EQ(y, first) << target << ' ' << threads << ' ' << scheme.to_string();
         }
       }
@@ -173,10 +178,14 @@ TEST_F(LinearTest, ColumnsBeyondTheInt32BoundAreExact) {
   const auto view = TensorView::of(ones, Shape::make({1, kInputs}).value(), "w");
   const QuantizedTensor weight = quantize(*view, Scheme::int8_rows()).value();
   for (const Activations activations : {Activations::kInt8Rows, Activations::kInt7Rows}) {
-    Linear layer = Linear::make(weight, {}, {.activations = activations}).value();
-    std::vector<float> y(1);
-    ASSERT_TRUE(layer.forward(ones, 1, y).ok());
-    EXPECT_NEAR(y[0], static_cast<float>(kInputs), 1.0f);
+    for (const bool in_place : {false, true}) {
+      Linear layer =
+          Linear::make(weight, {}, {.activations = activations, .in_place = in_place})
+              .value();
+      std::vector<float> y(1);
+      ASSERT_TRUE(layer.forward(ones, 1, y).ok());
+      EXPECT_NEAR(y[0], static_cast<float>(kInputs), 1.0f);
+    }
   }
 }
 

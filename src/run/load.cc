@@ -1,49 +1,48 @@
 #include <fmt/format.h>
 
+#include <cmath>
+#include <memory>
+#include <optional>
 #include <string>
+#include <vector>
 
 #include "pith/quantize/dense.h"
 #include "pith/run/linear.h"
 #include "src/base/text.h"
+#include "src/quantize/mapped_codes.h"
+#include "src/run/find_tensor.h"
+#include "src/run/unpack.h"
 
 namespace pith {
 namespace {
 
-constexpr std::string_view kWeight = ".weight";
-
-std::string file_of(const Checkpoint& model) {
-  return model.files().empty() ? "checkpoint"
-                               : printable(model.files().front().native(), 160);
+// Scales inside of mapped blocks, which nobody has looked at.
+Status check_block_scales(const CodesView& view) {
+  if (view.scheme.layout != Layout::kBlocks || view.shape.elements() == 0) return {};
+  const std::int64_t blocks = view.shape.cols() / view.scheme.block_size;
+  std::vector<float> scales(static_cast<std::size_t>(blocks));
+  for (std::int64_t row = 0; row < view.shape.rows(); ++row) {
+    unpack_scales(view, row, scales);
+    for (std::size_t b = 0; b < scales.size(); ++b) {
+      if (std::isfinite(scales[b])) continue;
+      return Status::corrupt(fmt::format("the scale of block {} is not finite",
+                                         row * blocks + static_cast<std::int64_t>(b)));
+    }
+  }
+  return {};
 }
 
-// Of the name itself, or of the weight of a module of that name.
-Result<std::size_t> find_weight(const Checkpoint& model, std::string_view name) {
-  if (const auto index = model.find(name)) return *index;
-  if (const auto index = model.find(std::string(name) + std::string(kWeight))) {
-    return *index;
+// With the factors of columns that the file has.
+Result<LinearOptions> with_factors(const LinearOptions& options,
+                                   const StoredCodes& stored) {
+  LinearOptions used = options;
+  if (stored.column_scale.empty()) return used;
+  if (!options.input_scale.empty()) {
+    return Status::invalid_argument(
+        "linear: it has factors of its own, so input_scale must be empty");
   }
-  return Status::not_found(fmt::format("{}: no tensor '{}' (pith inspect lists all {})",
-                                       file_of(model), printable(name),
-                                       model.tensors().size()));
-}
-
-// Empty if the weight has none.
-Result<std::vector<float>> read_bias(const Checkpoint& model, const TensorInfo& weight) {
-  std::vector<float> bias;
-  if (!weight.name.ends_with(kWeight)) return bias;
-  const std::string name =
-      weight.name.substr(0, weight.name.size() - kWeight.size()) + ".bias";
-  const auto index = model.find(name);
-  if (!index) return bias;
-  const Shape& shape = model.tensors()[*index].shape;
-  if (shape.elements() != weight.shape.rows()) {
-    return Status::corrupt(fmt::format(
-        "{}: tensor '{}' has shape {}, expected one value for each of {} outputs",
-        file_of(model), printable(name), shape.to_string(), weight.shape.rows()));
-  }
-  bias.resize(static_cast<std::size_t>(shape.elements()));
-  PITH_OK(model.read_rows(*index, 0, shape.rows(), bias));
-  return bias;
+  used.input_scale = stored.column_scale;
+  return used;
 }
 
 }  // namespace
@@ -57,17 +56,27 @@ Result<Linear> Linear::load(const Checkpoint& model, std::string_view name,
         fmt::format("{}: tensor '{}'", file_of(model), printable(info.name)));
   };
   PITH_TRY(const std::vector<float> bias, read_bias(model, info));
-  PITH_TRY(const std::optional<StoredCodes> stored, read_codes(model, index));
+  const auto from_codes = [&](const CodesView& view, const StoredCodes& rest,
+                              std::shared_ptr<const void> owner) -> Result<Linear> {
+    PITH_OK(check_block_scales(view));
+    PITH_TRY(const LinearOptions used, with_factors(options, rest));
+    return make(view, std::move(owner), bias, used);
+  };
+  PITH_TRY(std::optional<MappedCodes> mapped, map_codes(model, index));
+  if (mapped) {
+    const auto owner = std::make_shared<const MappedCodes>(*std::move(mapped));
+    const QuantizedTensor& tensor = owner->rest.tensor;
+    const CodesView view(
+        tensor.scheme, tensor.shape,
+        {owner->codes.bytes(), tensor.scales.bytes(), tensor.zero_points.bytes()});
+    Result<Linear> layer = from_codes(view, owner->rest, owner);
+    if (!layer) return in_file(layer.error());
+    return layer;
+  }
+  PITH_TRY(std::optional<StoredCodes> stored, read_codes(model, index));
   if (stored) {
-    LinearOptions used = options;
-    if (!stored->column_scale.empty()) {
-      if (!options.input_scale.empty()) {
-        return in_file(Status::invalid_argument(
-            "linear: it has factors of its own, so input_scale must be empty"));
-      }
-      used.input_scale = stored->column_scale;
-    }
-    Result<Linear> layer = make(stored->tensor, bias, used);
+    const auto owner = std::make_shared<const StoredCodes>(*std::move(stored));
+    Result<Linear> layer = from_codes(CodesView(owner->tensor), *owner, owner);
     if (!layer) return in_file(layer.error());
     return layer;
   }

@@ -1,6 +1,7 @@
 // Layers loaded by name from files that are made here.
 #include <gtest/gtest.h>
 
+#include <cstring>
 #include <random>
 #include <string>
 #include <vector>
@@ -109,8 +110,14 @@ TEST(LinearLoad, FilesOfPithGiveTheLayerOfTheirCodes) {
     ASSERT_TRUE(layer) << layer.error().message();
     EXPECT_EQ(layer->scheme(), scheme);
     EXPECT_FALSE(layer->decoded());
-    EXPECT_EQ(forward(*layer),
-              forward(Linear::make(tensor, bias, {.input_scale = factors}).value()));
+    const std::vector<float> y =
+        forward(Linear::make(tensor, bias, {.input_scale = factors}).value());
+    EXPECT_EQ(forward(*layer), y);
+    const auto mapped = Linear::load(path, "w", {.in_place = true});
+    ASSERT_TRUE(mapped) << mapped.error().message();
+    EXPECT_TRUE(mapped->in_place());
+    EXPECT_LT(mapped->packed_bytes(), layer->packed_bytes() / 2);
+    EXPECT_EQ(forward(*mapped), y);
     EXPECT_FALSE(Linear::load(path, "w.weight", {.input_scale = factors}));
     const auto missing = Linear::load(path, "v");
     ASSERT_FALSE(missing);
@@ -136,7 +143,28 @@ TEST(LinearLoad, GgufBlocksGiveTheLayerOfTheirCodes) {
     const auto layer = Linear::load(path, "blk.0.ffn_up");
     ASSERT_TRUE(layer) << layer.error().message();
     EXPECT_EQ(layer->scheme(), scheme);
-    EXPECT_EQ(forward(*layer), forward(Linear::make(tensor).value()));
+    const std::vector<float> y = forward(Linear::make(tensor).value());
+    EXPECT_EQ(forward(*layer), y);
+    const auto mapped = Linear::load(path, "blk.0.ffn_up", {.in_place = true});
+    ASSERT_TRUE(mapped) << mapped.error().message();
+    EXPECT_EQ(mapped->packed_bytes(), 0);
+    std::filesystem::remove(path);  // what is mapped stays
+    EXPECT_EQ(forward(*mapped), y);
+  }
+}
+
+TEST(LinearLoad, ScalesInsideMappedBlocksAreChecked) {
+  QuantizedTensor tensor = quantized(Scheme::q8_0());
+  const std::uint16_t infinite = 0x7c00;
+  std::memcpy(tensor.codes.data() + 3 * 34, &infinite, sizeof(infinite));
+  const TempFolder folder;
+  const auto path = write_pith(folder, tensor, {}, {});
+  for (const bool in_place : {false, true}) {
+    const auto layer = Linear::load(path, "w", {.in_place = in_place});
+    ASSERT_FALSE(layer);
+    EXPECT_EQ(layer.error().code(), StatusCode::kCorrupt);
+    EXPECT_NE(layer.error().message().find("the scale of block 3 is not finite"),
+              std::string::npos);
   }
 }
 

@@ -2,17 +2,14 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-
 #include "pith/quantize/dynamic.h"
 #include "src/base/checked.h"
-#include "src/base/parallel.h"
-#include "src/kernels/gemv_s8.h"
+#include "src/run/packed_weights.h"
 
 namespace pith {
 namespace {
 
-constexpr std::int64_t kPiece = 1 << 16;  // weights per task
+using kernels::TileKind;
 
 Status expect(std::string_view what, std::size_t found, CheckedSize expected) {
   if (expected.fits_int64() && expected.value() == found) return {};
@@ -31,8 +28,20 @@ Status check_matrix(std::size_t weights, std::int64_t rows, std::int64_t cols,
   return expect("values of y", y, CheckedSize::from_signed(rows));
 }
 
-std::int64_t rows_per_piece(std::int64_t cols) {
-  return std::max<std::int64_t>(1, kPiece / std::max<std::int64_t>(1, cols));
+// One row of activations times codes where they are.
+Status multiply(std::span<const std::int8_t> weight, std::span<const float> scales,
+                std::int64_t rows, std::int64_t cols, TileKind kind, const float* x,
+                const std::int8_t* codes, const float* x_scale, float* y) {
+  PITH_TRY(const Shape shape, Shape::make({rows, cols}));
+  const Scheme scheme = scales.size() == 1 ? Scheme::int8_tensor() : Scheme::int8_rows();
+  const PackedWeights packed(
+      CodesView(scheme, shape, {std::as_bytes(weight), std::as_bytes(scales)}), kind,
+      Packing::kInPlace);
+  std::vector<std::byte> tile(static_cast<std::size_t>(packed.tile_bytes(1)));
+  std::vector<std::byte> work(static_cast<std::size_t>(packed.work_bytes()));
+  packed.pack_tiles(x, codes, 1, tile.data());
+  packed.multiply(tile.data(), x_scale, 1, {}, y, work.data());
+  return {};
 }
 
 }  // namespace
@@ -47,31 +56,19 @@ Status w8a8_matvec(std::span<const std::int8_t> weight, std::span<const float> r
   PITH_OK(expect("row scales", row_scale.size(), CheckedSize::from_signed(rows)));
   scratch.codes.resize(x.size());
   PITH_TRY(scratch.scale, dynamic_quantize(x, {}, scratch.codes));
-  parallel_pieces(rows, rows_per_piece(cols),
-                  [&](std::int64_t, std::int64_t begin, std::int64_t end) {
-                    kernels::gemv_s8({weight.data() + begin * cols, scratch.codes.data(),
-                                      row_scale.data() + begin, scratch.scale,
-                                      end - begin, cols, y.data() + begin});
-                  });
-  return {};
+  return multiply(weight, row_scale, rows, cols, TileKind::kS16, x.data(),
+                  scratch.codes.data(), &scratch.scale, y.data());
 }
 
 Status int8_matvec(std::span<const std::int8_t> codes, std::span<const float> scales,
                    std::int64_t rows, std::int64_t cols, std::span<const float> x,
                    std::span<float> y) {
   PITH_OK(check_matrix(codes.size(), rows, cols, x.size(), y.size()));
-  const bool one_scale = scales.size() == 1;
-  if (!one_scale) {
+  if (scales.size() != 1) {
     PITH_OK(expect("scales", scales.size(), CheckedSize::from_signed(rows)));
   }
-  parallel_pieces(
-      rows, rows_per_piece(cols),
-      [&](std::int64_t, std::int64_t begin, std::int64_t end) {
-        kernels::gemv_s8_f32({codes.data() + begin * cols, x.data(),
-                              scales.data() + (one_scale ? 0 : begin), one_scale,
-                              end - begin, cols, y.data() + begin});
-      });
-  return {};
+  return multiply(codes, scales, rows, cols, TileKind::kF32, x.data(), nullptr, nullptr,
+                  y.data());
 }
 
 }  // namespace pith

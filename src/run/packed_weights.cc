@@ -7,7 +7,6 @@
 #include <numeric>
 
 #include "src/base/parallel.h"
-#include "src/run/unpack.h"
 
 namespace pith {
 namespace {
@@ -58,15 +57,21 @@ void PackedWeights::add_strip(std::int64_t first, const PanelShape& shape) {
   Strip strip;
   strip.first = first;
   strip.shape = shape;
-  strip.panels = Buffer(shape.bytes());
-  use_large_pages(strip.panels);
-  kernels::clear_panels(shape, strip.panels.data());
+  if (packing_ == Packing::kOnce) {
+    strip.panels = Buffer(shape.bytes());
+    use_large_pages(strip.panels);
+    kernels::clear_panels(shape, strip.panels.data());
+  }
   if (kind_ == TileKind::kU7) strip.offsets.resize(static_cast<std::size_t>(outputs_));
   strips_.push_back(std::move(strip));
 }
 
-PackedWeights::PackedWeights(const QuantizedTensor& weight, TileKind kind)
-    : kind_(kind), outputs_(weight.shape[0]), inputs_(weight.shape[1]) {
+PackedWeights::PackedWeights(const CodesView& weight, TileKind kind, Packing packing)
+    : source_(weight),
+      packing_(packing),
+      kind_(kind),
+      outputs_(weight.shape[0]),
+      inputs_(weight.shape[1]) {
   const Scheme& scheme = weight.scheme;
   const bool blocks = has_blocks(scheme);
   const std::int64_t step = blocks ? inputs_ : kernels::kMaxExactCols;
@@ -78,26 +83,73 @@ PackedWeights::PackedWeights(const QuantizedTensor& weight, TileKind kind)
                       .half_scales = scheme.scale_type == DType::kF16});
   }
   if (inputs_ == 0) return;  // rows without values may have no scales either
-  if (!blocks) row_scale_.resize(static_cast<std::size_t>(outputs_));
-  const std::int64_t row_blocks = blocks ? inputs_ / scheme.block_size : 1;
+  if (!blocks) {
+    row_scale_.resize(static_cast<std::size_t>(outputs_));
+    for (std::int64_t o = 0; o < outputs_; ++o) {
+      unpack_scales(weight, o,
+                    std::span(row_scale_).subspan(static_cast<std::size_t>(o), 1));
+    }
+  }
+  if (packing == Packing::kInPlace && kind != TileKind::kU7) return;
   parallel_pieces(
-      outputs_, kPanelOutputs, [&](std::int64_t, std::int64_t begin, std::int64_t end) {
-        std::vector<std::int8_t> codes(static_cast<std::size_t>(inputs_));
-        std::vector<float> scales(static_cast<std::size_t>(row_blocks));
-        for (std::int64_t o = begin; o < end; ++o) {
-          const auto index = static_cast<std::size_t>(o);
-          unpack_row(weight, o, codes, scales);
-          if (!blocks) row_scale_[index] = scales[0];
-          for (Strip& strip : strips_) {
-            const std::int8_t* part = codes.data() + strip.first;
-            kernels::pack_output(strip.shape, o, part, scales.data(),
-                                 strip.panels.data());
-            if (strip.offsets.empty()) continue;
-            strip.offsets[index] =
+      outputs_, kPieceOutputs, [&](std::int64_t, std::int64_t begin, std::int64_t end) {
+        std::vector<std::byte> row(static_cast<std::size_t>(row_bytes()));
+        for (Strip& strip : strips_) {
+          if (kind_ != TileKind::kU7) break;
+          auto* codes = reinterpret_cast<std::int8_t*>(row.data());
+          float scale = 0;
+          for (std::int64_t o = begin; o < end; ++o) {
+            unpack_row(weight, o, {codes, static_cast<std::size_t>(inputs_)},
+                       {&scale, 1});
+            const std::int8_t* part = codes + strip.first;
+            strip.offsets[static_cast<std::size_t>(o)] =
                 kernels::kU7Offset * std::accumulate(part, part + strip.shape.cols, 0);
           }
         }
+        if (packing == Packing::kInPlace) return;
+        pack(begin, end, row.data(), [&](std::size_t s) {
+          Strip& strip = strips_[s];
+          return strip.panels.data() + begin / kPanelOutputs * strip.shape.stride();
+        });
       });
+  if (packing == Packing::kOnce) source_ = CodesView();  // the caller's
+}
+
+std::int64_t PackedWeights::row_blocks() const {
+  const std::int64_t block = strips_.empty() ? 0 : strips_.front().shape.block;
+  return block == 0 ? 1 : inputs_ / block;
+}
+
+std::int64_t PackedWeights::row_bytes() const {
+  return piece_count(inputs_, 64) * 64 + row_blocks() * std::int64_t{sizeof(float)};
+}
+
+template <typename PanelsOf>
+void PackedWeights::pack(std::int64_t begin, std::int64_t end, std::byte* row,
+                         const PanelsOf& panels_of) const {
+  const std::span codes(reinterpret_cast<std::int8_t*>(row),
+                        static_cast<std::size_t>(inputs_));
+  const std::span scales(reinterpret_cast<float*>(row + piece_count(inputs_, 64) * 64),
+                         static_cast<std::size_t>(row_blocks()));
+  const std::int8_t* plain = source_.plain_row(begin);
+  std::int64_t o = begin;
+  if (plain != nullptr && row_blocks() == 1 && !row_scale_.empty()) {
+    for (; o + kPanelOutputs <= end; o += kPanelOutputs) {
+      for (std::size_t s = 0; s < strips_.size(); ++s) {
+        const Strip& strip = strips_[s];
+        kernels::pack_panel_s8(
+            strip.shape, source_.plain_row(o) + strip.first, inputs_,
+            panels_of(s) + (o - begin) / kPanelOutputs * strip.shape.stride());
+      }
+    }
+  }
+  for (; o < end; ++o) {
+    unpack_row(source_, o, codes, scales);
+    for (std::size_t s = 0; s < strips_.size(); ++s) {
+      kernels::pack_output(strips_[s].shape, o - begin, codes.data() + strips_[s].first,
+                           scales.data(), panels_of(s));
+    }
+  }
 }
 
 PackedWeights::PackedWeights(std::span<const float> weight, std::int64_t outputs,
@@ -122,6 +174,22 @@ std::int64_t PackedWeights::bytes() const {
              static_cast<std::int64_t>(strip.offsets.size() * sizeof(std::int32_t));
   }
   return bytes;
+}
+
+std::int64_t PackedWeights::work_before(std::size_t strip) const {
+  std::int64_t bytes = 0;
+  for (std::size_t s = 0; s < strip; ++s)
+    bytes += kPiecePanels * strips_[s].shape.stride();
+  return bytes;
+}
+
+std::int64_t PackedWeights::thread_bytes() const {
+  return work_before(strips_.size()) + piece_count(row_bytes(), 64) * 64;
+}
+
+std::int64_t PackedWeights::work_bytes() const {
+  if (packing_ == Packing::kOnce || strips_.empty()) return 0;
+  return worker_count() * thread_bytes();
 }
 
 std::int64_t PackedWeights::tiles_before(std::size_t strip, std::int64_t rows) const {
@@ -157,12 +225,13 @@ void PackedWeights::pack_tiles(const float* x, const std::int8_t* codes,
       });
 }
 
-void PackedWeights::run_strip(const Strip& strip, const std::byte* tile,
-                              std::int64_t rows, std::int64_t begin, std::int64_t end,
-                              std::int32_t* sums, float* y) const {
+void PackedWeights::run_strip(const Strip& strip, const std::byte* panels,
+                              const std::byte* tile, std::int64_t rows,
+                              std::int64_t begin, std::int64_t end, std::int32_t* sums,
+                              float* y) const {
   PanelProduct args;
   args.shape = strip.shape;
-  args.panels = strip.panels.data() + begin / kPanelOutputs * strip.shape.stride();
+  args.panels = panels;
   args.last = piece_count(end - begin, kPanelOutputs);
   args.tile = tile;
   args.rows = rows;
@@ -188,8 +257,8 @@ void PackedWeights::run_strip(const Strip& strip, const std::byte* tile,
 }
 
 void PackedWeights::multiply(const std::byte* tiles, const float* x_scale,
-                             std::int64_t rows, std::span<const float> bias,
-                             float* y) const {
+                             std::int64_t rows, std::span<const float> bias, float* y,
+                             std::byte* work) const {
   if (strips_.empty()) {  // no inputs
     for (std::int64_t i = 0; i < rows * outputs_; ++i) {
       y[i] = bias.empty() ? 0.0f : bias[static_cast<std::size_t>(i % outputs_)];
@@ -197,70 +266,96 @@ void PackedWeights::multiply(const std::byte* tiles, const float* x_scale,
     return;
   }
   for (std::int64_t row = 0; row < rows; row += kChunkRows) {
-    multiply_chunk(tiles, x_scale, rows, row, std::min(rows, row + kChunkRows), bias, y);
+    const std::int64_t last = std::min(rows, row + kChunkRows);
+    parallel_pieces(
+        outputs_, kPieceOutputs, [&](std::int64_t, std::int64_t begin, std::int64_t end) {
+          std::byte* own = work;
+          if (packing_ == Packing::kInPlace) {
+            own += worker_index() * thread_bytes();
+          }
+          multiply_piece(tiles, x_scale, bias, y, own, {begin, end, row, last, rows});
+        });
   }
 }
 
-void PackedWeights::multiply_chunk(const std::byte* tiles, const float* x_scale,
-                                   std::int64_t rows, std::int64_t first,
-                                   std::int64_t last, std::span<const float> bias,
-                                   float* y) const {
+const std::byte* PackedWeights::panels_of(std::size_t s, std::int64_t begin,
+                                          const std::byte* work) const {
+  const Strip& strip = strips_[s];
+  return packing_ == Packing::kInPlace
+             ? work + work_before(s)
+             : strip.panels.data() + begin / kPanelOutputs * strip.shape.stride();
+}
+
+void PackedWeights::pack_piece(const Piece& piece, std::byte* work) const {
+  for (std::size_t s = 0; s < strips_.size(); ++s) {
+    PanelShape shape = strips_[s].shape;
+    shape.outputs = piece.end - piece.begin;
+    const bool whole = shape.outputs % kPanelOutputs == 0 && shape.cols % 32 == 0;
+    if (!whole) kernels::clear_panels(shape, work + work_before(s));
+  }
+  pack(piece.begin, piece.end, work + work_before(strips_.size()),
+       [&](std::size_t s) { return work + work_before(s); });
+}
+
+void PackedWeights::multiply_piece(const std::byte* tiles, const float* x_scale,
+                                   std::span<const float> bias, float* y, std::byte* work,
+                                   const Piece& piece) const {
+  constexpr std::size_t kSize = kTileRows * kPieceOutputs;
   const bool integers = !row_scale_.empty() && kind_ != TileKind::kF32;
-  parallel_pieces(
-      outputs_, kPieceOutputs, [&](std::int64_t, std::int64_t begin, std::int64_t end) {
-        constexpr std::size_t kSize = kTileRows * kPieceOutputs;
-        std::array<std::int32_t, kSize> sums;
-        std::array<float, kSize> floats;
-        std::array<std::int64_t, kSize> exact;  // of several strips
-        std::array<float, kSize> total;
-        const bool several = strips_.size() > 1;
-        for (std::int64_t row = first; row < last; row += kTileRows) {
-          const std::int64_t count = std::min(kTileRows, last - row);
-          if (several) {
-            exact.fill(0);
-            total.fill(0);
-          }
-          for (std::size_t s = 0; s < strips_.size(); ++s) {
-            const Strip& strip = strips_[s];
-            const std::byte* tile =
-                tiles + tiles_before(s, rows) +
-                row / kTileRows * kernels::tile_bytes(kind_, kTileRows, strip.shape.cols);
-            run_strip(strip, tile, count, begin, end, sums.data(), floats.data());
-            if (!several) break;
-            for (std::size_t i = 0; i < kSize; ++i) {
-              integers ? void(exact[i] += sums[i]) : void(total[i] += floats[i]);
-            }
-          }
-          for (std::int64_t r = 0; r < count; ++r) {
-            const auto at = static_cast<std::size_t>(r * kPieceOutputs);
-            float* out = y + (row + r) * outputs_ + begin;
-            const std::int64_t n = end - begin;
-            if (several) {
-              for (std::int64_t o = 0; o < n; ++o) {
-                const std::size_t i = at + static_cast<std::size_t>(o);
-                out[o] = integers ? static_cast<float>(exact[i]) : total[i];
-              }
-            } else if (integers) {
-              const std::int32_t* from = sums.data() + at;
-              for (std::int64_t o = 0; o < n; ++o) out[o] = static_cast<float>(from[o]);
-            } else {
-              std::copy_n(floats.data() + at, n, out);
-            }
-            if (!row_scale_.empty()) {
-              const float* scale = row_scale_.data() + begin;
-              for (std::int64_t o = 0; o < n; ++o) out[o] *= scale[o];
-            }
-            if (kind_ != TileKind::kF32) {
-              const float scale = x_scale[row + r];
-              for (std::int64_t o = 0; o < n; ++o) out[o] *= scale;
-            }
-            if (!bias.empty()) {
-              const float* add = bias.data() + begin;
-              for (std::int64_t o = 0; o < n; ++o) out[o] += add[o];
-            }
-          }
+  const bool several = strips_.size() > 1;
+  const std::int64_t begin = piece.begin;
+  std::array<std::int32_t, kSize> sums;
+  std::array<float, kSize> floats;
+  std::array<std::int64_t, kSize> exact;  // of several strips
+  std::array<float, kSize> total;
+  if (packing_ == Packing::kInPlace) pack_piece(piece, work);
+  for (std::int64_t row = piece.first; row < piece.last; row += kTileRows) {
+    const std::int64_t count = std::min(kTileRows, piece.last - row);
+    if (several) {
+      exact.fill(0);
+      total.fill(0);
+    }
+    for (std::size_t s = 0; s < strips_.size(); ++s) {
+      const Strip& strip = strips_[s];
+      const std::byte* tile =
+          tiles + tiles_before(s, piece.rows) +
+          row / kTileRows * kernels::tile_bytes(kind_, kTileRows, strip.shape.cols);
+      run_strip(strip, panels_of(s, begin, work), tile, count, begin, piece.end,
+                sums.data(), floats.data());
+      if (!several) break;
+      for (std::size_t i = 0; i < kSize; ++i) {
+        integers ? void(exact[i] += sums[i]) : void(total[i] += floats[i]);
+      }
+    }
+    for (std::int64_t r = 0; r < count; ++r) {
+      const auto at = static_cast<std::size_t>(r * kPieceOutputs);
+      float* out = y + (row + r) * outputs_ + begin;
+      const std::int64_t n = piece.end - begin;
+      if (several) {
+        for (std::int64_t o = 0; o < n; ++o) {
+          const std::size_t i = at + static_cast<std::size_t>(o);
+          out[o] = integers ? static_cast<float>(exact[i]) : total[i];
         }
-      });
+      } else if (integers) {
+        const std::int32_t* from = sums.data() + at;
+        for (std::int64_t o = 0; o < n; ++o) out[o] = static_cast<float>(from[o]);
+      } else {
+        std::copy_n(floats.data() + at, n, out);
+      }
+      if (!row_scale_.empty()) {
+        const float* scale = row_scale_.data() + begin;
+        for (std::int64_t o = 0; o < n; ++o) out[o] *= scale[o];
+      }
+      if (kind_ != TileKind::kF32) {
+        const float scale = x_scale[row + r];
+        for (std::int64_t o = 0; o < n; ++o) out[o] *= scale;
+      }
+      if (!bias.empty()) {
+        const float* add = bias.data() + begin;
+        for (std::int64_t o = 0; o < n; ++o) out[o] += add[o];
+      }
+    }
+  }
 }
 
 }  // namespace pith

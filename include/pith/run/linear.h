@@ -25,6 +25,8 @@
 
 namespace pith {
 
+struct CodesView;
+
 /// How activations enter the product.
 enum class Activations : std::uint8_t {
   kInt8Rows,    ///< int8, a scale for each row from its largest magnitude
@@ -41,6 +43,10 @@ struct LinearOptions {
   /// One per input: x is multiplied by it first. Weights smoothed by factors (smooth.h)
   /// need 1 / factor here. Empty: none.
   std::span<const float> input_scale = {};
+  /// Codes stay where they are, in memory or in the mapped file, and every call packs what it
+  /// needs of them, piece by piece: no memory for weights and nothing to wait for before the
+  /// first call, but a row takes two to four times as long; large batches lose little.
+  bool in_place = false;
 };
 
 class Linear {
@@ -48,7 +54,8 @@ class Linear {
   /// Packs a matrix of codes [outputs, inputs] of any scheme; `bias` is empty or has one
   /// value per output. A copy of a layer shares the weights. Schemes that no kernel takes
   /// (int8 with zero points, blocks that cross rows or are no multiple of 4, for int4 of
-  /// 32) are decoded to f32, and activations stay f32.
+  /// 32) are decoded to f32, and activations stay f32. With in_place `weight` must outlive
+  /// the layer and its copies.
   ///
   /// kInvalidArgument if the weight is no matrix, sizes differ or an option is out of its range;
   /// kUnsupported if the scheme cannot have these activations (int7 with blocks).
@@ -66,12 +73,16 @@ class Linear {
   /// ".weight", it is the bias. Factors of columns that the file has become input_scale.
   /// Sparse codes are filled up with zeros: no kernel profits from them.
   ///
-  /// The file is read once, not mapped, so that one that shrinks is an error; no memory but
-  /// the packed weights stays. `model` is best opened by open_dense (dense.h), which tells
-  /// codes from plain numbers.
+  /// Codes that Pith or llama.cpp wrote are mapped and packed from there: no memory but the
+  /// packed weights is needed. The mapping ends with this call; with in_place it lasts as long
+  /// as the layer. A file must not shrink while it is mapped: reading beyond its end is a
+  /// signal (SIGBUS). Other codes are read, and in_place has no effect on them. `model` is
+  /// best opened by open_dense (dense.h), which tells codes from plain numbers; the layer
+  /// does not need it any more.
   ///
   /// kNotFound if there is no such tensor; kInvalidArgument if the options give an
-  /// input_scale and the file too; else fails as reading and make() do.
+  /// input_scale and the file too; kCorrupt if a scale is not finite; else fails as reading
+  /// and make() do.
   static Result<Linear> load(const Checkpoint& model, std::string_view name,
                              const LinearOptions& options = {});
   static Result<Linear> load(const std::filesystem::path& path, std::string_view name,
@@ -81,13 +92,15 @@ class Linear {
   [[nodiscard]] std::int64_t outputs() const;
   /// Of the codes; nothing for weights that were no codes.
   [[nodiscard]] const std::optional<Scheme>& scheme() const;
-  /// Bytes of the weights in memory.
+  /// Bytes of the weights in memory; with in_place only of their scales.
   [[nodiscard]] std::int64_t packed_bytes() const;
   /// Time that packing took.
   [[nodiscard]] double pack_seconds() const;
 
   /// True if the weights are f32: they were, or no kernel takes their scheme.
   [[nodiscard]] bool decoded() const;
+  /// True if the codes are used where they are.
+  [[nodiscard]] bool in_place() const;
 
   /// y[r] = W x[r] + b for `rows` rows; x has rows * inputs(), y rows * outputs() values.
   /// Memory is allocated only when `rows` exceeds that of all calls before.
@@ -108,8 +121,12 @@ class Linear {
     std::vector<std::int8_t> codes;
     std::vector<float> scales;
     std::vector<std::byte> tiles;
+    std::vector<std::byte> panels;  // in place
   };
   Linear() = default;
+  // From codes that `owner` keeps alive, if they are used in place.
+  static Result<Linear> make(const CodesView& weight, std::shared_ptr<const void> owner,
+                             std::span<const float> bias, const LinearOptions& options);
   Status quantize_input(std::span<const float> x, std::int64_t rows);
 
   std::shared_ptr<const Weights> weights_;

@@ -1,5 +1,5 @@
 // Matrix times vector with int8 weights, one call at a time: the reference's two
-// products.
+// products. Weights are packed anew in every call; a Linear (linear.h) packs them once.
 //
 //   pith::MatvecScratch scratch;   // reused from call to call
 //   PITH_OK(pith::w8a8_matvec(codes, row_scales, rows, cols, x, y, scratch));
