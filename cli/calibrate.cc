@@ -122,6 +122,12 @@ Status run(const CalibrateArguments& arguments) {
           "as they are",
           name, summary.dead, summary.cols));
     }
+    // What many take for a static scale by default.
+    for (const std::string& finding :
+         check_clipping(summary.p99 / 127.0f, layer.values)) {
+      print_message(fmt::format("note: layer '{}': at the 99th percentile, {}",
+                                escape_controls(name), finding));
+    }
     layers.push_back(std::move(summary));
   }
   PITH_OK(write_statistics(observer, arguments.output, options));

@@ -16,8 +16,8 @@ using testing::ByteBuilder;
 using testing::SafetensorsBuilder;
 using testing::TempFolder;
 
-constexpr std::int64_t kInputs = 64;
-constexpr std::int64_t kRows = 16;
+constexpr std::int64_t kFeatures = 64;
+constexpr std::int64_t kTokens = 16;
 
 ByteBuilder floats_of(const std::vector<float>& values) {
   ByteBuilder out;
@@ -37,26 +37,26 @@ class SmoothLayers : public ::testing::Test {
       values.resize(static_cast<std::size_t>(n));
       for (float& value : values) value = normal(random);
     };
-    fill(q_, 24 * kInputs);
-    fill(k_, 8 * kInputs);
+    fill(q_, 24 * kFeatures);
+    fill(k_, 8 * kFeatures);
     fill(k_bias_, 8);
-    fill(norm_weight_, kInputs);
-    fill(norm_bias_, kInputs);
+    fill(norm_weight_, kFeatures);
+    fill(norm_bias_, kFeatures);
     norm_weight_[5] = 100;
     norm_weight_[9] = 0;
     norm_bias_[9] = 0;
-    fill(hidden_, kRows * kInputs);
+    fill(hidden_, kTokens * kFeatures);
     x_ = normed(norm_weight_, norm_bias_);
     SafetensorsBuilder file;
-    file.add("q.weight", "F32", {24, kInputs}, floats_of(q_));
-    file.add("k.weight", "F32", {8, kInputs}, floats_of(k_));
+    file.add("q.weight", "F32", {24, kFeatures}, floats_of(q_));
+    file.add("k.weight", "F32", {8, kFeatures}, floats_of(k_));
     file.add("k.bias", "F32", {8}, floats_of(k_bias_));
-    file.add("norm.weight", "F32", {kInputs}, floats_of(norm_weight_));
-    file.add("norm.bias", "F32", {kInputs}, floats_of(norm_bias_));
+    file.add("norm.weight", "F32", {kFeatures}, floats_of(norm_weight_));
+    file.add("norm.bias", "F32", {kFeatures}, floats_of(norm_bias_));
     file.add("other.weight", "F32", {2, 3}, floats_of({1, 2, 3, 4, 5, 6}));
     model_ = Checkpoint::open(folder_.write("m.safetensors", file.str())).value();
     Observer observer;
-    EXPECT_TRUE(observer.record("q", x_, kInputs).ok());
+    EXPECT_TRUE(observer.record("q", x_, kFeatures).ok());
     EXPECT_TRUE(write_statistics(observer, folder_ / "stats.safetensors").ok());
     statistics_ = read_statistics(folder_ / "stats.safetensors").value();
   }
@@ -65,14 +65,14 @@ class SmoothLayers : public ::testing::Test {
                                           const std::vector<float>& bias) const {
     std::vector<float> x(hidden_.size());
     for (std::size_t i = 0; i < x.size(); ++i) {
-      x[i] = hidden_[i] * weight[i % kInputs] + bias[i % kInputs];
+      x[i] = hidden_[i] * weight[i % kFeatures] + bias[i % kFeatures];
     }
     return x;
   }
 
   static std::vector<float> forward(Linear layer, const std::vector<float>& x) {
-    std::vector<float> y(static_cast<std::size_t>(kRows * layer.outputs()));
-    EXPECT_TRUE(layer.forward(x, kRows, y).ok());
+    std::vector<float> y(static_cast<std::size_t>(kTokens * layer.outputs()));
+    EXPECT_TRUE(layer.forward(x, kTokens, y).ok());
     return y;
   }
 
@@ -151,7 +151,7 @@ TEST_F(SmoothLayers, WhatDoesNotFitIsRefused) {
   EXPECT_EQ(code({"q", "norm"}), StatusCode::kInvalidArgument);   // no matrix
   EXPECT_EQ(code({"q"}, {.norm = "none"}), StatusCode::kNotFound);
   EXPECT_EQ(code({"q"}, {.norm = "other"}), StatusCode::kInvalidArgument);
-  const std::vector<float> ones(kInputs, 1.0f);
+  const std::vector<float> ones(kFeatures, 1.0f);
   EXPECT_EQ(code({"q"}, {.linear = {.input_scale = ones}}), StatusCode::kInvalidArgument);
 }
 
