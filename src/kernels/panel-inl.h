@@ -118,20 +118,9 @@ struct Streams {
   }
 };
 
-// Calls add() for each of `groups` groups of all streams; it advances them by 32 bytes. With
-// few rows, memory is the limit, and lines are asked for before their turn: each once, as a
-// second request costs as much as the products of a group.
-template <int kRows, int kPanels, class Add>
-HWY_INLINE void ForGroups(const Streams<kPanels>& streams, int64_t groups,
-                          const Add& add) {
-  int64_t g = 0;
-  for (; g + 2 <= groups; g += 2) {
-    if (kRows <= 4) streams.Prefetch();
-    add();
-    add();
-  }
-  if (g < groups) add();
-}
+// With few rows memory is the limit, and lines are asked for before their turn: each once,
+// two groups at a time, as a second request costs as much as the products of a group.
+constexpr bool kPrefetches(int rows) { return rows <= 4; }
 
 // Op<kRows, kPanels>(a, panel) for all panels. One row is bound by memory: eight streams
 // reach its speed, one or four do not.
@@ -139,7 +128,7 @@ template <template <int, int> class Op, int kRows, int kPanels>
 HWY_INLINE void AllPanels(const PanelProduct& a) {
   int64_t panel = a.first;
   for (; panel + kPanels <= a.last; panel += kPanels) {
-    if (kRows <= 4) {
+    if (kPrefetches(kRows)) {
       // The first lines of the panels that come next, which no stream runs into; beyond the
       // last panel a prefetch does nothing.
       const Streams<kPanels> next(a, panel + kPanels);

@@ -54,7 +54,7 @@ HWY_INLINE void Add32(Streams<kPanels>& codes, const std::byte* HWY_RESTRICT x,
   }
   HWY_UNROLL(4)
   for (int g = 0; g < 4; ++g) {
-    if (kRows <= 4 && g % 2 == 0) codes.Prefetch();  // each line once
+    if (kPrefetches(kRows) && g % 2 == 0) codes.Prefetch();  // each line once
     AddHalf<0>(codes, x, sums);
     Barrier();
     AddHalf<1>(codes, x, sums);
@@ -77,7 +77,7 @@ struct OpS4 {
       const int64_t scale_bytes = a.shape.scale_bytes();
       Tile<decltype(df), kRows, kPanels> y;
       for (int64_t b = 0; b < pieces; ++b, start += kRows * 4, x += kRows * 32) {
-        if (kRows <= 4) codes.Prefetch();
+        if (kPrefetches(kRows)) codes.Prefetch();
         codes.Advance(scale_bytes);
         Add32(codes, x, start, sums);
         HWY_UNROLL(8)

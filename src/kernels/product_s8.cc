@@ -63,19 +63,31 @@ HWY_INLINE void AddWhole(const Streams<kPanels>& codes, const std::byte* HWY_RES
 }
 
 template <int kRows, int kPanels>
+HWY_INLINE void AddGroup(Streams<kPanels>& codes, const std::byte* HWY_RESTRICT& x,
+                         Sums<DotI32, kRows, kPanels>& sums) {
+  if constexpr (kRows <= 2) {
+    AddWhole(codes, x, sums);
+  } else {
+    AddHalf<0>(codes, x, sums);
+    Barrier();  // the second half loads its weights again: kept, they would push out sums
+    AddHalf<1>(codes, x, sums);
+  }
+  codes.Advance(32);
+  x += kRows * 8;
+}
+
+template <int kRows, int kPanels>
 HWY_INLINE void AddGroups(Streams<kPanels>& codes, const std::byte* HWY_RESTRICT x,
                           int64_t groups, Sums<DotI32, kRows, kPanels>& sums) {
-  ForGroups<kRows>(codes, groups, [&]() HWY_ATTR {
-    if constexpr (kRows <= 2) {
-      AddWhole(codes, x, sums);
-    } else {
-      AddHalf<0>(codes, x, sums);
-      Barrier();  // the second half loads its weights again: kept, they would push out sums
-      AddHalf<1>(codes, x, sums);
+  int64_t g = 0;
+  if constexpr (kPrefetches(kRows)) {
+    for (; g + 2 <= groups; g += 2) {
+      codes.Prefetch();
+      AddGroup(codes, x, sums);
+      AddGroup(codes, x, sums);
     }
-    codes.Advance(32);
-    x += kRows * 8;
-  });
+  }
+  for (; g < groups; ++g) AddGroup(codes, x, sums);
 }
 
 template <int kRows, int kPanels>
@@ -94,7 +106,7 @@ struct OpS8 {
     const std::byte* x = a.tile;
     Tile<decltype(df), kRows, kPanels> y;
     for (int64_t b = 0; b < a.shape.cols / a.shape.block; ++b) {
-      if (kRows <= 4) codes.Prefetch();
+      if (kPrefetches(kRows)) codes.Prefetch();
       codes.Advance(scale_bytes);
       sums.Clear();
       AddGroups(codes, x, groups, sums);
