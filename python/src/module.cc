@@ -73,7 +73,9 @@ NB_MODULE(_core, m) {
       },
       nb::arg("words"), "The pith command; words[0] is its name. Returns its exit code.");
   m.def(
-      "_nothing", [](nb::object) {}, nb::arg("x"), "Does nothing: what a call costs.");
+      "_nothing", [](nb::handle, nb::handle, nb::handle) {}, nb::arg("x"),
+      nb::arg("y").none() = nb::none(), nb::arg("z").none() = nb::none(),
+      "Does nothing: what a call costs.");
   add_quantize(m);
   add_dynamic(m);
   add_prune(m);

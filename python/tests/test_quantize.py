@@ -238,3 +238,79 @@ def test_smoothing(rng):
     own = w.copy()
     assert pith.smooth_weights(own, factors, in_place=True) is own
     np.testing.assert_array_equal(own, w * factors)
+
+
+@pytest.mark.parametrize("half", [np.float16, ml_dtypes.bfloat16, np.float64, np.int32])
+def test_every_function_takes_other_numbers(rng, half):
+    x = rng.integers(-40, 40, size=(6, 64)).astype(half)
+    x[:, 0] = 41
+    f = x.astype(np.float32)
+    w = np.ones((3, 64), np.int8)
+    scale = np.ones(3, np.float32)
+    for view in (x, x[:, ::-1], np.asfortranarray(x)):
+        exact = view.astype(np.float32)
+        for call in (
+            lambda a: pith.quantize(a, "int8-row").codes,
+            lambda a: pith.dynamic_quantize(a)[0],
+            lambda a: pith.dynamic_quantize_rows(a)[1],
+            lambda a: pith.prune(a, 0.5).values,
+            lambda a: pith.apply_mask(a, pith.BitMask(f > 0)),
+            lambda a: pith.count_nonzero(a),
+            lambda a: pith.clip(a, 0.3).values,
+            lambda a: pith.limit(a, 0.7).values,
+            lambda a: pith.importance_scores(a, "l2"),
+            lambda a: pith.column_absmax(a),
+            lambda a: pith.smooth_weights(a, pith.column_absmax(a)),
+            lambda a: pith.smooth_activations(a, pith.column_absmax(a)),
+            lambda a: pith.compute_scale(a),
+            lambda a: pith.weight_range(a),
+            lambda a: pith.measure_error(exact, a).mse,
+            lambda a: np.frombuffer(pith.BlockwiseCodec(32).compress(a.ravel()), np.uint8),
+            lambda a: pith.top_k_compress(a.ravel(), 0.1)[0],
+            lambda a: pith.w8a8_matvec(w, scale, a[0]),
+            lambda a: pith.Linear(f, scheme="int8-row")(a),
+            lambda a: pith.convert(a, "f32"),
+        ):
+            np.testing.assert_array_equal(call(view), call(exact))
+        stats, same = pith.ValueStats(), pith.ValueStats()
+        stats.add(view)
+        same.add(exact)
+        assert stats == same
+
+
+def peak_rss(call):
+    """How much the peak of resident memory rises during a call, in bytes."""
+
+    def field(name):
+        with open("/proc/self/status") as f:
+            return next(int(line.split()[1]) for line in f if line.startswith(name)) * 1024
+
+    with open("/proc/self/clear_refs", "w") as f:
+        f.write("5")
+    before = field("VmHWM")
+    call()
+    return field("VmHWM") - before
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float16, ml_dtypes.bfloat16])
+def test_contiguous_arrays_are_not_copied(dtype):
+    # Pages that were never written take no memory when they are read; a copy would.
+    n = (256 << 20) // np.dtype(dtype).itemsize
+    x = np.zeros((n // 4096, 4096), dtype)
+    calls = [lambda: pith.quantize(x[:64], "int8-row")]
+    if dtype is np.float32:
+        calls += [
+            lambda: pith.measure_error(x, x),
+            lambda: pith.count_nonzero(x),
+            lambda: pith.compute_scale(x),
+            lambda: pith.column_absmax(x),
+            lambda: pith.weight_range(x),
+            lambda: pith.ValueStats().add(x),
+            lambda: pith.ColumnStats(4096).add(x),
+            lambda: pith.prune(x[:1], 0.5),
+        ]
+    for call in calls:
+        call()
+        assert peak_rss(call) < 64 << 20
+    # One code for each number, but no f32 copy of them.
+    assert peak_rss(lambda: pith.quantize(x, "int8-row")) < n + (64 << 20)
