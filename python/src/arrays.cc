@@ -76,18 +76,33 @@ PyObject* numpy_dtype(DType dtype) {
   return type;
 }
 
-// bf16 and fp8 as the types of ml_dtypes; as bits if that package is not there.
-nb::object dressed(nb::object array, DType dtype) {
+// ml_dtypes' type for bf16 or fp8, or None if that package is not there; null for all others.
+PyObject* ml_dtype(DType dtype) {
   const char* const name = dtype == DType::kBF16     ? "bfloat16"
                            : dtype == DType::kF8E4M3 ? "float8_e4m3fn"
                            : dtype == DType::kF8E5M2 ? "float8_e5m2"
                                                      : nullptr;
-  if (name == nullptr) return array;
-  try {
-    return array.attr("view")(nb::module_::import_("ml_dtypes").attr(name));
-  } catch (nb::python_error&) {
-    return array;
+  if (name == nullptr) return nullptr;
+  static PyObject* types[kDTypeCount] = {};
+  PyObject*& type = types[static_cast<std::size_t>(dtype)];
+  if (type == nullptr) {
+    nb::object found = nb::none();
+    try {
+      found = nb::module_::import_("numpy").attr("dtype")(
+          nb::module_::import_("ml_dtypes").attr(name));
+    } catch (nb::python_error&) {
+      // Not installed: their bits will do.
+    }
+    type = found.release().ptr();
   }
+  return type;
+}
+
+// bf16 and fp8 as the types of ml_dtypes; as bits if that package is not there.
+nb::object dressed(nb::object array, DType dtype) {
+  PyObject* const type = ml_dtype(dtype);
+  if (type == nullptr || type == Py_None) return array;
+  return array.attr("view")(nb::handle(type));
 }
 
 std::optional<DType> dtype_of_format(const char* format, Py_ssize_t item) {
