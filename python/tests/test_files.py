@@ -1,8 +1,11 @@
 """Files: what Pith writes others read, and the other way round."""
 
 import collections.abc
+import json
 import os
 import signal
+import subprocess
+import sys
 import threading
 import time
 
@@ -179,3 +182,84 @@ def test_files_that_are_not_right_are_refused(tmp_path):
         pith.open(bad)
     with pytest.raises(pith.InvalidArgument, match="format"):
         pith.save(tmp_path / "x.unknown", {"w": np.ones(1, np.float32)})
+
+
+@pytest.fixture
+def long(rng, tmp_path):
+    """A checkpoint whose compression takes a while, alone in its folder."""
+    path = tmp_path / "long" / "big.safetensors"
+    path.parent.mkdir()
+    block = rng.normal(size=(1024, 4096)).astype(np.float32)
+    pith.save(path, {f"layers.{i}.weight": block for i in range(8)})
+    return path
+
+
+def test_ctrl_c_leaves_the_output_as_it_was(long):
+    out = long.with_name("small.safetensors")
+    out.write_bytes(b"what was there")
+    calls = []
+
+    def press(item, done, total):
+        calls.append(done)
+        if len(calls) == 1:
+            os.kill(os.getpid(), signal.SIGINT)
+
+    with pytest.raises(KeyboardInterrupt):
+        pith.compress(long, out, prune=0.5, quantize="int4-g32", overwrite=True, progress=press)
+    assert out.read_bytes() == b"what was there"
+    assert sorted(p.name for p in long.parent.iterdir()) == ["big.safetensors", "small.safetensors"]
+    # And the next run is as if nothing had been.
+    with pith.set_threads(2):
+        report = pith.compress(long, out, prune=0.5, quantize="int4-g32", overwrite=True)
+    assert report.output_bytes == os.path.getsize(out)
+
+
+def test_ctrl_c_stops_the_command(long):
+    out = long.with_name("small.safetensors")
+    words = [sys.executable, "-m", "pith", "compress", str(long), "-o", str(out)]
+    run = subprocess.Popen([*words, "--prune", "0.5", "--quantize", "int4-g32", "--threads", "1"],
+                           stderr=subprocess.PIPE, text=True)
+    while len(list(long.parent.iterdir())) == 1 and run.poll() is None:
+        time.sleep(0.001)
+    run.send_signal(signal.SIGINT)
+    _, message = run.communicate(timeout=30)
+    assert run.returncode == 130, message
+    assert not out.exists()
+
+
+def test_progress_is_told_in_order_and_in_this_thread(long):
+    seen = []
+
+    def progress(item, done, total):
+        seen.append((threading.get_ident(), item, done, total))
+
+    pith.compress(long, long.with_name("a.safetensors"), quantize="int8-row", progress=progress)
+    assert {s[0] for s in seen} == {threading.get_ident()}
+    assert [s[2] for s in seen] == sorted(s[2] for s in seen)
+    assert len({s[3] for s in seen}) == 1 and seen[-1][2] == seen[-1][3]
+    with pytest.raises(pith.InvalidArgument, match="progress"):
+        pith.compress(long, long.with_name("b.safetensors"), quantize="int8-row", progress=3)
+
+
+def test_rows_are_read_only_when_asked_for(tmp_path):
+    # A file of 2 TB with holes: nothing of it can be read whole.
+    path = tmp_path / "huge.safetensors"
+    rows, cols = 1 << 27, 4096
+    size = rows * cols * 4
+    entry = {"w": {"dtype": "F32", "shape": [rows, cols], "data_offsets": [0, size]}}
+    header = json.dumps(entry).encode()
+    header += b" " * (-len(header) % 8)
+    with open(path, "wb") as f:
+        f.write(len(header).to_bytes(8, "little") + header)
+        try:
+            f.truncate(8 + len(header) + size)
+        except OSError as error:
+            pytest.skip(f"no file of 2 TB here: {error}")
+        row = rows - 5
+        f.seek(8 + len(header) + row * cols * 4)
+        f.write(np.arange(cols, dtype=np.float32).tobytes())
+    w = pith.open(path)["w"]
+    assert w.shape == (rows, cols)
+    np.testing.assert_array_equal(w[row], np.arange(cols))
+    np.testing.assert_array_equal(w[row - 1 : row + 2, 7], [0, 7, 0])
+    np.testing.assert_array_equal(w[-5, ::1000], np.arange(0, cols, 1000))
