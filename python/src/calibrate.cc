@@ -287,6 +287,26 @@ void add_calibrate(nb::module_& m) {
       },
       arg("scale"), arg("stats"),
       "What is wrong with an int8 scale; nothing if it is good.");
+  nb::class_<ClippingCost>(m, "ClippingCost",
+                           "What a static int8 scale costs the values seen.")
+      .def_ro("clipped", &ClippingCost::clipped, "share of the values that saturate")
+      .def_ro("clip_error", &ClippingCost::clip_error, "sum of their squared errors")
+      .def_ro("round_error", &ClippingCost::round_error, "that of all others")
+      .def_ro("relative_error", &ClippingCost::relative_error,
+              "of the energy of the values, as a root");
+  m.def(
+      "clipping_cost",
+      [](float scale, Values& stats) {
+        return stats.with([&](ValueStats& s) { return clipping_cost(scale, s); });
+      },
+      arg("scale"), arg("stats"), "What values beyond 127 steps cost, and rounding.");
+  m.def(
+      "check_clipping",
+      [](float scale, Values& stats) {
+        return stats.with([&](ValueStats& s) { return check_clipping(scale, s); });
+      },
+      arg("scale"), arg("stats"),
+      "A warning if saturation costs more than rounding; nothing if the scale is good.");
   m.def(
       "weight_range",
       [](nb::handle x) {

@@ -82,8 +82,15 @@ void add_smooth(nb::module_& m) {
       "smooth_factors",
       [](nb::handle activation_absmax, nb::handle weight_absmax, float alpha,
          float epsilon) {
-        const Floats a(activation_absmax, "activation_absmax");
         const Floats w(weight_absmax, "weight_absmax");
+        Guarded<ColumnStats>* stats = nullptr;
+        if (nb::try_cast(activation_absmax, stats) && stats != nullptr) {
+          const auto factors = value(stats->with([&](ColumnStats& input) {
+            return smooth_factors(input, w.span(), smooth_options(alpha, epsilon));
+          }));
+          return array_of<float>(factors);
+        }
+        const Floats a(activation_absmax, "activation_absmax");
         const auto factors = unlocked([&] {
           return smooth_factors(a.span(), w.span(), smooth_options(alpha, epsilon));
         });
@@ -92,7 +99,8 @@ void add_smooth(nb::module_& m) {
       arg("activation_absmax"), arg("weight_absmax"), arg("alpha") = 0.5f,
       arg("epsilon") = 1e-5f,
       "SmoothQuant's factor of every input feature from the largest magnitudes of its "
-      "column.\n\n"
+      "column, or from ColumnStats of the input: then a column that is 0 has factor "
+      "1.\n\n"
       ">>> pith.smooth_factors([4.0, 1.0], [1.0, 1.0]).round(3)\n"
       "array([2., 1.], dtype=float32)");
   m.def(
@@ -120,6 +128,18 @@ void add_smooth(nb::module_& m) {
         nb::kw_only(), arg("in_place") = false, "x * factors, column by column.");
   m.def("smooth_activations", smooth(&smooth_activations), arg("x"), arg("factors"),
         nb::kw_only(), arg("in_place") = false, "x / factors, column by column.");
+
+  m.def(
+      "fold_factors",
+      [](nb::handle norm, nb::handle factors, bool in_place) {
+        const Floats f(factors, "factors");
+        const InOut data(norm, "norm", in_place);
+        unlocked([&] { return fold_factors(data.span(), f.span()); });
+        return data.array();
+      },
+      arg("norm"), arg("factors"), nb::kw_only(), arg("in_place") = false,
+      "norm / factors: the weight or bias of the norm whose output smoothed layers "
+      "read.");
 
   using Calibrator = Guarded<SmoothCalibrator>;
   nb::class_<Calibrator>(m, "SmoothCalibrator",

@@ -74,6 +74,53 @@ def test_scales(rng):
     assert (low, high) == (x.min(), x.max()) and np.float32(scale) == absmax / np.float32(127)
 
 
+def squared_error(x, clip, top):
+    step = clip / top
+    m = np.abs(x.astype(np.float64))
+    return ((m - step * np.minimum(top, np.floor(m / step + 0.5))) ** 2).sum()
+
+
+@pytest.mark.parametrize("bits, top", [(8, 127), (4, 7)])
+@pytest.mark.parametrize("shape", ["normal", "laplace"])
+def test_scales_are_those_of_their_definitions(rng, bits, top, shape):
+    x = getattr(rng, shape)(size=3000).astype(np.float32)
+    stats = pith.ValueStats()
+    stats.add(x)
+    assert stats.percentiles_are_exact
+    absmax, m = np.abs(x).max(), np.abs(x.astype(np.float64))
+    rank = int(np.ceil(np.float32(0.95) * np.float32(x.size)))
+    expected = np.sort(np.abs(x))[rank - 1] / np.float32(top)
+    found = pith.calibrated_scale(stats, "percentile", percentile=0.95, bits=bits)
+    assert np.float32(found) == expected
+    clips = absmax * (np.arange(1, 101, dtype=np.float32) / np.float32(100))
+    errors = [squared_error(x, float(c), top) for c in clips]
+    best = clips[99 - np.argmin(errors[::-1])]
+    np.testing.assert_allclose(pith.calibrated_scale(stats, "mse", bits=bits), best / top, rtol=1e-6)
+    # The best clips of unit distributions, in deviations and in mean magnitudes.
+    normal, laplace = (3.92064, 9.88251) if bits == 8 else (2.48312, 4.80671)
+    clip = normal * np.sqrt((m**2).mean()) if shape == "normal" else laplace * m.mean()
+    clip = min(clip, absmax)
+    np.testing.assert_allclose(pith.calibrated_scale(stats, "aciq", bits=bits), clip / top, rtol=1e-5)
+
+
+def test_what_clipping_costs(rng):
+    x = rng.laplace(size=3000).astype(np.float32)
+    stats = pith.ValueStats()
+    stats.add(x)
+    scale = np.float32(pith.suggested_scale(stats))
+    m, limit = np.abs(x.astype(np.float64)), 127 * float(scale)
+    cost = pith.clipping_cost(scale, stats)
+    beyond = m[m > limit]
+    np.testing.assert_allclose(cost.clipped, beyond.size / m.size, atol=1e-3)
+    np.testing.assert_allclose(cost.clip_error, ((beyond - limit) ** 2).sum(), rtol=1e-6)
+    others = m.size - beyond.size
+    np.testing.assert_allclose(cost.round_error, others * float(scale) ** 2 / 12, rtol=1e-3)
+    share = np.sqrt((cost.clip_error + cost.round_error) / (m**2).sum())
+    np.testing.assert_allclose(cost.relative_error, share, rtol=1e-6)
+    assert pith.check_clipping(scale, stats) != []
+    assert pith.check_clipping(pith.calibrated_scale(stats, "min_max"), stats) == []
+
+
 def test_nan_is_refused_and_nothing_changes():
     stats = pith.ValueStats()
     with pytest.raises(pith.NotFinite, match="1"):

@@ -42,10 +42,15 @@ def test_top_k(rng):
 def test_error_feedback_loses_nothing_in_the_sum(rng, codec):
     sender = pith.ErrorFeedback(codec)
     sent, received = np.zeros(300), np.zeros(300)
+    residual = np.zeros(300, np.float32)
     for _ in range(20):
         x = rng.normal(size=300).astype(np.float32)
         sent += x
-        received += pith.decompress(sender.compress(x))
+        message = sender.compress(x)
+        assert message == codec.compress(x + residual)
+        residual = x + residual - pith.decompress(message)
+        np.testing.assert_array_equal(sender.residual, residual)
+        received += pith.decompress(message)
     np.testing.assert_allclose(received + sender.residual, sent, atol=1e-4)
     sender.reset()
     assert sender.residual.size == 0

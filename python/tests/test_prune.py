@@ -35,6 +35,34 @@ def test_rows_and_columns(rng):
     assert sorted(np.flatnonzero((columns.values == 0).all(axis=0))) == sorted(gone)
 
 
+def test_blocks(rng):
+    w = rng.normal(size=(7, 10)).astype(np.float32)  # 3 x 3 blocks of 3 x 4, smaller at the edges
+    for importance, score in (("l1", np.abs(w)), ("taylor_proxy", w * w)):
+        p = pith.prune(
+            w, 0.5, granularity="block", block_rows=3, block_cols=4, importance=importance
+        )
+        cut = [(slice(r, r + 3), slice(c, c + 4)) for r in (0, 3, 6) for c in (0, 4, 8)]
+        means = np.array([score[b].astype(np.float64).mean() for b in cut])
+        gone = {i for i, b in enumerate(cut) if (p.values[b] == 0).all()}
+        assert gone == set(np.argsort(means, kind="stable")[: len(gone)].tolist())
+        assert len(gone) == 4
+        np.testing.assert_array_equal(p.values != 0, np.asarray(p.mask))
+        np.testing.assert_allclose(pith.importance_scores(w, importance), score, rtol=1e-6)
+
+
+@pytest.mark.parametrize("n, m", [(1, 4), (2, 4), (4, 8), (3, 5)])
+def test_n_of_any_m(rng, n, m):
+    w = rng.normal(size=(6, 23)).astype(np.float32)
+    kept = np.zeros(w.shape, bool)
+    for row, scores in enumerate(np.abs(w)):
+        for first in range(0, 23, m):
+            group = scores[first : first + m]
+            k = -(-n * group.size // m)
+            kept[row, first : first + m] = model_prune(group, group.size - k)
+    p = pith.prune(w, granularity="n_m", n=n, m=m)
+    np.testing.assert_array_equal(p.mask.to_numpy(), kept)
+
+
 def test_n_of_m(rng):
     w = rng.normal(size=(6, 16)).astype(np.float32)
     p = pith.prune(w, granularity="n_m", n=2, m=4)

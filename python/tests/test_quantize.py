@@ -211,6 +211,15 @@ def test_conversion_is_that_of_ml_dtypes(rng, name, dtype):
     np.testing.assert_array_equal(pith.convert(x, dtype).view(np.uint8), made.view(np.uint8))
 
 
+def test_fp8_saturates(rng):
+    x = (rng.normal(size=500) * 10.0 ** rng.integers(-4, 4, 500)).astype(np.float32)
+    limited = np.clip(x, -448, 448).astype(ml_dtypes.float8_e4m3fn)
+    np.testing.assert_array_equal(pith.convert(x, "f8e4m3").view(np.uint8), limited.view(np.uint8))
+    lost = pith.convert(x, "f8e4m3", overflow="infinity").astype(np.float32)
+    expected = x.astype(ml_dtypes.float8_e4m3fn).astype(np.float32)
+    np.testing.assert_array_equal(lost, expected)
+
+
 def test_conversion_counts_what_overflows():
     made, counts = pith.convert([1.0, 1e6, np.inf, np.nan], "f16", counts=True)
     assert counts.overflowed == 1 and counts.first_overflowed == 1
@@ -235,6 +244,11 @@ def test_smoothing(rng):
     assert "up" in calibrator and len(calibrator) == 1
     with pytest.raises(pith.NotFound):
         calibrator.factors("down", w)
+    columns = pith.ColumnStats(12)
+    columns.add(x)
+    np.testing.assert_array_equal(pith.smooth_factors(columns, b, alpha=0.4), factors)
+    norm = rng.normal(size=12).astype(np.float32)
+    np.testing.assert_array_equal(pith.fold_factors(norm, factors), norm / factors)
     own = w.copy()
     assert pith.smooth_weights(own, factors, in_place=True) is own
     np.testing.assert_array_equal(own, w * factors)
