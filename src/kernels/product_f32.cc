@@ -49,7 +49,7 @@ HWY_INLINE void AddGroups(const std::byte* codes, const float* HWY_RESTRICT x,
                           int64_t x_stride, int64_t groups, FourSums<kRows>& sums) {
   constexpr int kHalves = kBits == 8 ? 1 : 2;
   for (int64_t g = 0; g < groups; ++g, codes += 32, x += x_stride) {
-    hwy::Prefetch(codes + 2 * kPrefetch);
+    if (g % 2 == 0) hwy::Prefetch(codes + 2 * kPrefetch);  // each line once
     for (int half = 0; half < kHalves; ++half) {
       VF xr[kRows];
       HWY_UNROLL(8)
