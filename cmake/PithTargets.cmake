@@ -15,6 +15,8 @@ function(pith_target target)
       target_compile_definitions(${target} PRIVATE HWY_COMPILE_ONLY_STATIC)
     elseif(NOT PITH_AVX512)
       target_compile_definitions(${target} PRIVATE "HWY_DISABLED_TARGETS=(HWY_AVX3|HWY_AVX3_DL)")
+    else()
+      target_compile_definitions(${target} PRIVATE HWY_WANT_AVX3_DL)  # with VNNI
     endif()
   endif()
   if(CMAKE_SYSTEM_PROCESSOR MATCHES "aarch64|arm64")

@@ -10,6 +10,19 @@
 
 #include "hwy/highway.h"
 
+// One instruction multiplies and adds to the sum: pairs of int16 or quadruples of bytes, both
+// exact. In x86 as AVX-512 encodes it: what AVX-VNNI calls the same is another instruction,
+// which not all that have the first have. On Arm it is not part of every processor: only
+// builds for those that have it use it.
+#undef PITH_DOT_VNNI
+#undef PITH_DOT_NEON
+#define PITH_DOT_VNNI (HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX3_DL)
+#if HWY_TARGET == HWY_NEON && defined(__ARM_FEATURE_DOTPROD)
+#define PITH_DOT_NEON 1
+#else
+#define PITH_DOT_NEON 0
+#endif
+
 HWY_BEFORE_NAMESPACE();
 namespace pith::kernels::HWY_NAMESPACE {
 
@@ -58,7 +71,11 @@ HWY_INLINE hn::Vec<DotI16> DotPairsU8I8(hn::Vec<DotU8> a, hn::Vec<DotI8> b) {
 // sum += DotPairsI16(a, b).
 HWY_INLINE void AddDotPairsI16(hn::Vec<DotI16> a, hn::Vec<DotI16> b,
                                hn::Vec<DotI32>& sum) {
-#if HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX2
+#if PITH_DOT_VNNI
+  asm("%{evex%} vpdpwssd %[b], %[a], %[sum]"
+      : [sum] "+x"(sum.raw)
+      : [a] "x"(a.raw), [b] "x"(b.raw));
+#elif HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX2
   // As intrinsics, gcc 12 computes all products first and spills most sums of a tile
   // of 12.
   __m256i product;
@@ -83,11 +100,18 @@ HWY_INLINE void AddDotPairsU8I8(hn::Vec<DotU8> a, hn::Vec<DotI8> b,
 #endif
 }
 
-// sum += the sums of four neighbouring products of unsigned a, signed b, pairs of which
-// fit an int16; `ones` is a vector of 1.
-HWY_INLINE void AddDotQuadsU8I8(hn::Vec<DotU8> a, hn::Vec<DotI8> b, hn::Vec<DotI16> ones,
+// sum += the sums of four neighbouring products of unsigned a <= 127, signed b, pairs of
+// which fit an int16; `ones` is a vector of 1.
+HWY_INLINE void AddDotQuadsU8I8(hn::Vec<DotU8> a, hn::Vec<DotI8> b,
+                                [[maybe_unused]] hn::Vec<DotI16> ones,
                                 hn::Vec<DotI32>& sum) {
-#if HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX2
+#if PITH_DOT_VNNI
+  asm("%{evex%} vpdpbusd %[b], %[a], %[sum]"
+      : [sum] "+x"(sum.raw)
+      : [a] "x"(a.raw), [b] "x"(b.raw));
+#elif PITH_DOT_NEON
+  sum.raw = vdotq_s32(sum.raw, vreinterpretq_s8_u8(a.raw), b.raw);
+#elif HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX2
   __m256i product;
   asm("vpmaddubsw %[b], %[a], %[product]\n\t"
       "vpmaddwd %[ones], %[product], %[product]\n\t"

@@ -17,6 +17,7 @@ struct Name {
 
 constexpr Name kNames[] = {
 #if HWY_ARCH_X86
+    {"avx512vnni", HWY_AVX3_DL},
     {"avx512", HWY_AVX3},
     {"avx2", HWY_AVX2},
     {"sse4", HWY_SSE4},

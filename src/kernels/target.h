@@ -1,7 +1,8 @@
 // Which instruction set the kernels use.
 //
 // The best one this processor has, unless the environment variable PITH_ISA names
-// another: sse4, avx2, avx512 or neon. It is read once, before the first kernel runs.
+// another: sse4, avx2, avx512, avx512vnni or neon. It is read once, before the first
+// kernel runs.
 #pragma once
 
 #include <string>

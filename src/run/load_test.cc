@@ -52,16 +52,46 @@ ByteBuilder floats(const std::vector<float>& values) {
   return bytes(std::as_bytes(std::span(values)));
 }
 
+// Codes of int8 that are not 0, as a sparse tensor has them.
+struct SparseParts {
+  explicit SparseParts(const QuantizedTensor& tensor) {
+    const auto codes = tensor.codes.as<std::int8_t>();
+    const std::int64_t cols = tensor.shape.cols();
+    for (std::int64_t r = 0; r < tensor.shape.rows(); ++r) {
+      offsets.u64(static_cast<std::uint64_t>(count));
+      for (std::int64_t c = 0; c < cols; c += 8) {
+        int bits = 0;
+        for (std::int64_t k = 0; k < 8; ++k) {
+          const std::int8_t code = codes[static_cast<std::size_t>(r * cols + c + k)];
+          if (code == 0) continue;
+          bits |= 1 << k;
+          kept.u8(static_cast<std::uint8_t>(code));
+          ++count;
+        }
+        mask.u8(static_cast<std::uint8_t>(bits));
+      }
+    }
+  }
+
+  std::int64_t count = 0;
+  ByteBuilder kept, mask, offsets;
+};
+
 // A file of Pith's convention with the weight `w.weight`, and factors if there are any.
 std::filesystem::path write_pith(const TempFolder& folder, const QuantizedTensor& tensor,
                                  const std::vector<float>& factors,
-                                 const std::vector<float>& bias) {
+                                 const std::vector<float>& bias, bool sparse = false) {
   TensorRecord record;
   record.name = "w.weight";
-  record.kind = StoredKind::kQuantized;
+  record.kind = sparse ? StoredKind::kSparse : StoredKind::kQuantized;
   record.source = "F32";
   record.shape = tensor.shape;
   record.scheme = tensor.scheme;
+  std::optional<SparseParts> parts;
+  if (sparse) {
+    parts.emplace(tensor);
+    record.kept = parts->count;
+  }
   SafetensorsBuilder file;
   const auto add = [&](const PartLayout& layout, ByteBuilder data) {
     const std::string name = record.name + std::string(part_suffix(layout.role));
@@ -70,13 +100,25 @@ std::filesystem::path write_pith(const TempFolder& folder, const QuantizedTensor
     const char* type = layout.dtype == DType::kI8    ? "I8"
                        : layout.dtype == DType::kU8  ? "U8"
                        : layout.dtype == DType::kF16 ? "F16"
+                       : layout.dtype == DType::kI64 ? "I64"
                                                      : "F32";
     file.add(name, type, {extents.begin(), extents.end()}, std::move(data));
   };
   const std::vector<PartLayout> layouts = required_parts(record).value();
   for (const PartLayout& layout : layouts) {
-    add(layout, bytes(layout.role == PartRole::kCodes ? tensor.codes.bytes()
-                                                      : tensor.scales.bytes()));
+    switch (layout.role) {
+      case PartRole::kMask:
+        add(layout, parts->mask);
+        break;
+      case PartRole::kRowOffsets:
+        add(layout, parts->offsets);
+        break;
+      case PartRole::kCodes:
+        add(layout, sparse ? parts->kept : bytes(tensor.codes.bytes()));
+        break;
+      default:
+        add(layout, bytes(tensor.scales.bytes()));
+    }
   }
   if (!factors.empty()) add(column_scale_layout(record).value(), floats(factors));
   Manifest manifest;
@@ -150,6 +192,31 @@ TEST(LinearLoad, GgufBlocksGiveTheLayerOfTheirCodes) {
     EXPECT_EQ(mapped->packed_bytes(), 0);
     std::filesystem::remove(path);  // what is mapped stays
     EXPECT_EQ(forward(*mapped), y);
+  }
+}
+
+// Two of four codes are 0 (2:4), or any: the file has the others only, the layer all.
+TEST(LinearLoad, SparseCodesAreFilledUpWithZeros) {
+  std::mt19937 random(5);
+  for (const Scheme& scheme :
+       {Scheme::int8_tensor(), Scheme::int8_rows(), Scheme::int8_blocks(32)}) {
+    for (const bool two_of_four : {true, false}) {
+      QuantizedTensor tensor = quantized(scheme);
+      const auto codes = tensor.codes.as<std::int8_t>();
+      for (std::size_t i = 0; i < codes.size(); ++i) {
+        if (two_of_four ? i % 4 == 1 || i % 4 == 2 : random() % 3 == 0) codes[i] = 0;
+      }
+      const TempFolder folder;
+      const auto path = write_pith(folder, tensor, {}, {}, true);
+      const std::vector<float> y = forward(Linear::make(tensor).value());
+      for (const bool in_place : {false, true}) {
+        const auto layer = Linear::load(path, "w", {.in_place = in_place});
+        ASSERT_TRUE(layer) << layer.error().message();
+        EXPECT_EQ(layer->scheme(), scheme);
+        EXPECT_FALSE(layer->decoded());
+        EXPECT_EQ(forward(*layer), y) << scheme.to_string();
+      }
+    }
   }
 }
 

@@ -1,5 +1,5 @@
 // Which instruction set the kernels use. The environment variable PITH_ISA chooses
-// another: sse4, avx2, avx512 or neon. No result depends on it.
+// another: sse4, avx2, avx512, avx512vnni or neon. No result depends on it.
 #pragma once
 
 #include <cstdint>
