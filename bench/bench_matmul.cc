@@ -83,10 +83,13 @@ class Arena {
   [[nodiscard]] std::vector<Contestant>& contestants() { return contestants_; }
 
   void add_layer(const std::string& name, const Scheme* scheme, Activations activations,
-                 double floor_share, std::map<std::int64_t, double> floors) {
+                 double floor_share, std::map<std::int64_t, double> floors,
+                 bool in_place = false) {
     if (!wanted(name)) return;
     const Shape shape = Shape::make({options_.outputs, options_.inputs}).value();
     const TensorView view = TensorView::of(weight_, shape, "w").value();
+    // With codes that layers in place read; each copy has its own.
+    auto sources = std::make_shared<std::vector<QuantizedTensor>>();
     auto layers = std::make_shared<std::vector<Linear>>();
     Contestant contestant;
     contestant.bytes = static_cast<std::int64_t>(weight_.size() * sizeof(float));
@@ -96,8 +99,14 @@ class Arena {
       contestant.bytes = codes->stored_bytes();
     }
     contestant.copies = copies(contestant.bytes);
-    const LinearOptions options{.activations = activations};
+    const LinearOptions options{.activations = activations, .in_place = in_place};
+    sources->reserve(static_cast<std::size_t>(contestant.copies));
     for (std::int64_t i = 0; i < contestant.copies; ++i) {
+      if (in_place) {
+        sources->push_back(quantize(view, *scheme).value());
+        layers->push_back(Linear::make(sources->back(), {}, options).value());
+        continue;
+      }
       layers->push_back(codes ? Linear::make(*codes, {}, options).value()
                               : Linear::make(view, {}, options).value());
     }
@@ -108,7 +117,7 @@ class Arena {
     contestant.name = name;
     contestant.floor_share = floor_share;
     contestant.floors = std::move(floors);
-    contestant.run = [this, layers](std::int64_t copy, std::int64_t batch) {
+    contestant.run = [this, layers, sources](std::int64_t copy, std::int64_t batch) {
       const Status status =
           (*layers)[static_cast<std::size_t>(copy)].forward(x(batch), batch, y(batch));
       if (!status.ok()) fmt::print(stderr, "bench_matmul: {}\n", status.message());
@@ -333,6 +342,7 @@ int run(int argc, char** argv) {
   arena.add_layer("int8 block 32", &block, Activations::kInt8Rows, 0.88, {{512, 1.3}});
   arena.add_layer("int4 block 32", &four, Activations::kInt8Rows, 0.80, {{512, 2.1}});
   arena.add_layer("int8 row, f32 activations", &row, Activations::kF32, 0, {});
+  arena.add_layer("int8 row, in place", &row, Activations::kInt8Rows, 0, {}, true);
   arena.add_onednn();
   Results results = measure(options, arena);
   std::string text = table(options, arena, results);
