@@ -12,39 +12,22 @@ HWY_BEFORE_NAMESPACE();
 namespace pith::kernels::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
+// Lanes are eight of either type, in as many vectors as that takes.
+using DF = hn::CappedTag<float, 8>;
+using DI = hn::RebindToSigned<DF>;
 using DD = hn::CappedTag<double, 4>;
-using DF = hn::Rebind<float, DD>;
-using VD = hn::Vec<DD>;
-using DZ = hn::CappedTag<float, 8>;
-using DI = hn::RebindToSigned<DZ>;
+using DH = hn::Rebind<float, DD>;  // as many floats as there are doubles in a vector
+using VF = hn::Vec<DF>;
 using VI = hn::Vec<DI>;
-constexpr DD kDD;
+using VD = hn::Vec<DD>;
 constexpr DF kDF;
-constexpr DZ kDZ;
 constexpr DI kDI;
-constexpr std::int64_t kLanes = static_cast<std::int64_t>(hn::MaxLanes(DD()));
-constexpr std::int64_t kBlock = std::int64_t{1} << 24;  // counts of it fit 32 bits
-
-// The sums of some lanes.
-struct Sums {
-  VD error;
-  VD error_squared;
-  VD squared_before;
-  VD squared_after;
-  VD max_error;
-
-  HWY_INLINE void Add(const float* before, const float* after) {
-    const VD x = hn::PromoteTo(kDD, hn::LoadU(kDF, before));
-    const VD y = hn::PromoteTo(kDD, hn::LoadU(kDF, after));
-    const VD e = hn::Abs(hn::Sub(x, y));
-    error = hn::Add(error, e);
-    error_squared = hn::Add(error_squared, hn::Mul(e, e));
-    // The square of an f32 value is exact in double: fused or not, the sum is the same.
-    squared_before = hn::MulAdd(x, x, squared_before);
-    squared_after = hn::MulAdd(y, y, squared_after);
-    max_error = hn::Max(max_error, e);
-  }
-};
+constexpr DD kDD;
+constexpr DH kDH;
+constexpr auto kFloats = static_cast<std::int64_t>(hn::MaxLanes(DF()));
+constexpr auto kDoubles = static_cast<std::int64_t>(hn::MaxLanes(DD()));
+constexpr int kVectors = static_cast<int>(8 / kFloats);
+constexpr std::int64_t kBlock = 64;
 
 // The eight lanes of each sum, in memory.
 struct Lanes {
@@ -52,15 +35,6 @@ struct Lanes {
   alignas(32) double error_squared[8];
   alignas(32) double squared_before[8];
   alignas(32) double squared_after[8];
-  alignas(32) double max_error[8];
-
-  HWY_INLINE void Set(std::int64_t lane, const Sums& sums) {
-    hn::Store(sums.error, kDD, error + lane);
-    hn::Store(sums.error_squared, kDD, error_squared + lane);
-    hn::Store(sums.squared_before, kDD, squared_before + lane);
-    hn::Store(sums.squared_after, kDD, squared_after + lane);
-    hn::Store(sums.max_error, kDD, max_error + lane);
-  }
 };
 
 HWY_INLINE double AddLanes(const double (&lanes)[8]) {
@@ -69,73 +43,167 @@ HWY_INLINE double AddLanes(const double (&lanes)[8]) {
   return a + b;
 }
 
-HWY_INLINE std::int64_t CountZeros(const float* values, std::int64_t n) {
-  constexpr auto kStep = static_cast<std::int64_t>(hn::MaxLanes(DZ()));
-  std::int64_t count = 0;
-  std::int64_t i = 0;
-  while (i + kStep <= n) {
-    const std::int64_t end = n - i < kBlock ? n : i + kBlock;
-    VI zeros = hn::Zero(kDI);  // -1 for each
-    for (; i + kStep <= end; i += kStep) {
-      const auto is_zero = hn::Eq(hn::LoadU(kDZ, values + i), hn::Zero(kDZ));
-      zeros = hn::Add(zeros, hn::BitCast(kDI, hn::VecFromMask(kDZ, is_zero)));
+HWY_INLINE void Finish(const Lanes& lanes, ErrorSums& sums) {
+  sums.error = AddLanes(lanes.error);
+  sums.error_squared = AddLanes(lanes.error_squared);
+  sums.squared_before = AddLanes(lanes.squared_before);
+  sums.squared_after = AddLanes(lanes.squared_after);
+}
+
+HWY_INLINE void AddTo(double (&lanes)[8], const VF (&block)[kVectors]) {
+  alignas(32) float floats[8];
+  for (int v = 0; v < kVectors; ++v) hn::Store(block[v], kDF, floats + v * kFloats);
+  for (std::int64_t i = 0; i < 8; i += kDoubles) {
+    const VD more = hn::PromoteTo(kDD, hn::Load(kDH, floats + i));
+    hn::Store(hn::Add(hn::Load(kDD, lanes + i), more), kDD, lanes + i);
+  }
+}
+
+// Sums of some lanes over a block.
+struct FloatSums {
+  VF error;
+  VF error_squared;
+  VF squared_before;
+  VF squared_after;
+};
+
+// Largest error and zeros of some lanes over all blocks.
+struct Counts {
+  VF max_error;
+  VI zeros_before;  // -1 for each
+  VI zeros_after;
+};
+
+HWY_INLINE void AddVector(const float* before, const float* after, FloatSums& sums,
+                          Counts& counts) {
+  const VF x = hn::LoadU(kDF, before);
+  const VF y = hn::LoadU(kDF, after);
+  const VF e = hn::Abs(hn::Sub(x, y));
+  sums.error = hn::Add(sums.error, e);
+  sums.error_squared = hn::Add(sums.error_squared, hn::Mul(e, e));
+  sums.squared_before = hn::Add(sums.squared_before, hn::Mul(x, x));
+  sums.squared_after = hn::Add(sums.squared_after, hn::Mul(y, y));
+  counts.max_error = hn::Max(counts.max_error, e);
+  const VF zero = hn::Zero(kDF);
+  counts.zeros_before = hn::Add(counts.zeros_before,
+                                hn::BitCast(kDI, hn::VecFromMask(kDF, hn::Eq(x, zero))));
+  counts.zeros_after = hn::Add(counts.zeros_after,
+                               hn::BitCast(kDI, hn::VecFromMask(kDF, hn::Eq(y, zero))));
+}
+
+// Of `steps` times eight elements.
+HWY_INLINE void AddBlock(const float* before, const float* after, std::int64_t steps,
+                         Counts (&counts)[kVectors], Lanes& lanes) {
+  VF error[kVectors];
+  VF error_squared[kVectors];
+  VF squared_before[kVectors];
+  VF squared_after[kVectors];
+  for (int v = 0; v < kVectors; ++v) {
+    const VF zero = hn::Zero(kDF);
+    FloatSums sums = {zero, zero, zero, zero};
+    Counts count = counts[v];
+    for (std::int64_t i = 0; i < steps; ++i) {
+      AddVector(before + i * 8 + v * kFloats, after + i * 8 + v * kFloats, sums, count);
     }
-    alignas(32) std::int32_t lanes[kStep];
-    hn::Store(zeros, kDI, lanes);
-    for (const std::int32_t lane : lanes) count -= lane;
+    counts[v] = count;
+    error[v] = sums.error;
+    error_squared[v] = sums.error_squared;
+    squared_before[v] = sums.squared_before;
+    squared_after[v] = sums.squared_after;
   }
-  for (; i < n; ++i) count += values[i] == 0 ? 1 : 0;
-  return count;
+  AddTo(lanes.error, error);
+  AddTo(lanes.error_squared, error_squared);
+  AddTo(lanes.squared_before, squared_before);
+  AddTo(lanes.squared_after, squared_after);
 }
 
-// Goes over the values once for every vector of lanes, for all sums of all lanes would
-// need more registers than there are.
-ErrorSums ErrorSumsImpl(const float* before, const float* after, std::int64_t n) {
-  const std::int64_t whole = n / 8 * 8;
-  alignas(32) float x[8] = {};
-  alignas(32) float y[8] = {};
-  const auto rest = static_cast<std::size_t>(n - whole) * sizeof(float);
-  if (rest != 0) {
-    std::memcpy(x, before + whole, rest);
-    std::memcpy(y, after + whole, rest);
-  }
+HWY_INLINE ErrorSums SumsInFloat(const float* before, const float* after,
+                                 std::int64_t n) {
   Lanes lanes = {};
-  for (std::int64_t lane = 0; lane < 8; lane += kLanes) {
-    Sums sums;
-    sums.error = sums.error_squared = sums.squared_before = sums.squared_after =
-        sums.max_error = hn::Zero(kDD);
-    for (std::int64_t i = lane; i < whole; i += 8) sums.Add(before + i, after + i);
-    if (rest != 0) sums.Add(x + lane, y + lane);
-    lanes.Set(lane, sums);
+  Counts counts[kVectors];
+  for (Counts& count : counts) count = {hn::Zero(kDF), hn::Zero(kDI), hn::Zero(kDI)};
+  std::int64_t i = 0;
+  for (; i + kBlock <= n; i += kBlock) {
+    AddBlock(before + i, after + i, kBlock / 8, counts, lanes);
   }
-  ErrorSums result;
-  result.error = AddLanes(lanes.error);
-  result.error_squared = AddLanes(lanes.error_squared);
-  result.squared_before = AddLanes(lanes.squared_before);
-  result.squared_after = AddLanes(lanes.squared_after);
-  for (const double error : lanes.max_error) {
-    if (error > result.max_error) result.max_error = error;
+  ErrorSums sums;
+  if (i < n) {
+    // Zeros behind the end change no sum; they are not counted.
+    float x[kBlock] = {};
+    float y[kBlock] = {};
+    std::memcpy(x, before + i, static_cast<std::size_t>(n - i) * sizeof(float));
+    std::memcpy(y, after + i, static_cast<std::size_t>(n - i) * sizeof(float));
+    const std::int64_t steps = (n - i + 7) / 8;
+    AddBlock(x, y, steps, counts, lanes);
+    sums.zeros_before = sums.zeros_after = n - i - steps * 8;
   }
-  result.zeros_before = CountZeros(before, n);
-  result.zeros_after = CountZeros(after, n);
-  return result;
+  Finish(lanes, sums);
+  for (const Counts& count : counts) {
+    alignas(32) float errors[kFloats];
+    alignas(32) std::int32_t zeros_before[kFloats];
+    alignas(32) std::int32_t zeros_after[kFloats];
+    hn::Store(count.max_error, kDF, errors);
+    hn::Store(count.zeros_before, kDI, zeros_before);
+    hn::Store(count.zeros_after, kDI, zeros_after);
+    for (std::int64_t lane = 0; lane < kFloats; ++lane) {
+      if (errors[lane] > sums.max_error) sums.max_error = errors[lane];
+      sums.zeros_before -= zeros_before[lane];
+      sums.zeros_after -= zeros_after[lane];
+    }
+  }
+  return sums;
 }
 
-HWY_INLINE VD ErrorOf(const float* before, const float* after) {
-  return hn::Abs(hn::Sub(hn::PromoteTo(kDD, hn::LoadU(kDF, before)),
-                         hn::PromoteTo(kDD, hn::LoadU(kDF, after))));
+// For values whose squares f32 cannot hold; rare.
+ErrorSums SumsInDouble(const float* before, const float* after, std::int64_t n) {
+  Lanes lanes = {};
+  ErrorSums sums;
+  for (std::int64_t block = 0; block < n; block += kBlock) {
+    for (std::int64_t lane = 0; lane < 8; ++lane) {
+      double error = 0;
+      double error_squared = 0;
+      double squared_before = 0;
+      double squared_after = 0;
+      for (std::int64_t i = block + lane; i < n && i < block + kBlock; i += 8) {
+        const double x = before[i];
+        const double y = after[i];
+        const double e = __builtin_fabs(x - y);
+        error += e;
+        error_squared += e * e;
+        squared_before += x * x;
+        squared_after += y * y;
+        if (e > sums.max_error) sums.max_error = e;
+        sums.zeros_before += x == 0 ? 1 : 0;
+        sums.zeros_after += y == 0 ? 1 : 0;
+      }
+      lanes.error[lane] += error;
+      lanes.error_squared[lane] += error_squared;
+      lanes.squared_before[lane] += squared_before;
+      lanes.squared_after[lane] += squared_after;
+    }
+  }
+  Finish(lanes, sums);
+  return sums;
+}
+
+ErrorSums ErrorSumsImpl(const float* before, const float* after, std::int64_t n) {
+  const ErrorSums sums = SumsInFloat(before, after, n);
+  return fits_f32(sums, n) ? sums : SumsInDouble(before, after, n);
 }
 
 std::int64_t FirstErrorImpl(const float* before, const float* after, std::int64_t n,
                             double error) {
-  const VD wanted = hn::Set(kDD, error);
+  const VF wanted = hn::Set(kDF, static_cast<float>(error));
   std::int64_t i = 0;
-  for (; i + 2 * kLanes <= n; i += 2 * kLanes) {
-    const auto low = hn::Eq(ErrorOf(before + i, after + i), wanted);
-    const auto high = hn::Eq(ErrorOf(before + i + kLanes, after + i + kLanes), wanted);
-    if (!hn::AllFalse(kDD, hn::Or(low, high))) break;
+  for (; i + kFloats <= n; i += kFloats) {
+    const VF e = hn::Abs(hn::Sub(hn::LoadU(kDF, before + i), hn::LoadU(kDF, after + i)));
+    if (!hn::AllFalse(kDF, hn::Eq(e, wanted))) break;
   }
   for (; i < n; ++i) {
+    const float e = __builtin_fabsf(before[i] - after[i]);
+    if (static_cast<double>(e) == error) return i;
+  }
+  for (i = 0; i < n; ++i) {
     const double x = before[i];
     const double y = after[i];
     if (__builtin_fabs(x - y) == error) return i;

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <random>
@@ -49,6 +50,43 @@ TEST(ErrorSums, EverySetAddsInTheSameOrder) {
     }
   }
   ASSERT_TRUE(set_target("").ok());
+}
+
+// The plain sums in double that error_sums stands for.
+ErrorSums in_double(const std::vector<float>& before, const std::vector<float>& after) {
+  ErrorSums sums;
+  for (std::size_t i = 0; i < before.size(); ++i) {
+    const double x = before[i];
+    const double y = after[i];
+    sums.error += std::fabs(x - y);
+    sums.error_squared += (x - y) * (x - y);
+    sums.squared_before += x * x;
+    sums.squared_after += y * y;
+    sums.max_error = std::max(sums.max_error, std::fabs(x - y));
+  }
+  return sums;
+}
+
+TEST(ErrorSums, AreThoseInDoubleAtAnyScale) {
+  std::mt19937 random(2);
+  std::normal_distribution<float> normal;
+  for (const int exponent : {-140, -100, -64, -40, -20, 0, 20, 40, 64, 100, 120}) {
+    std::vector<float> before(2000);
+    std::vector<float> after(before.size());
+    for (std::size_t i = 0; i < before.size(); ++i) {
+      before[i] = std::ldexp(normal(random), exponent);
+      after[i] =
+          std::ldexp(std::nearbyint(std::ldexp(before[i], 5 - exponent)), exponent - 5);
+    }
+    const ErrorSums expected = in_double(before, after);
+    const ErrorSums got = error_sums(before.data(), after.data(), 2000);
+    SCOPED_TRACE(exponent);
+    EXPECT_NEAR(got.error / expected.error, 1, 1e-7);
+    EXPECT_NEAR(got.error_squared / expected.error_squared, 1, 1e-7);
+    EXPECT_NEAR(got.squared_before / expected.squared_before, 1, 1e-7);
+    EXPECT_NEAR(got.squared_after / expected.squared_after, 1, 1e-7);
+    EXPECT_NEAR(got.max_error / expected.max_error, 1, 1e-7);
+  }
 }
 
 TEST(ErrorSums, NanAndInfinityShowInTheSums) {

@@ -176,20 +176,29 @@ template <class Coder>
 std::int64_t CountSaturatedOf(const EncodeGroups& args) {
   const VF above = hn::Set(kDF, static_cast<float>(args.high) + 0.5F);
   const VF below = hn::Set(kDF, static_cast<float>(args.low) - 0.5F);
+  const auto outside = [&](const float* values, const CodeRule& rule) {
+    const VF t = Coder::Steps(hn::LoadU(kDF, values), rule);
+    return hn::VecFromMask(
+        kDI, hn::RebindMask(kDI, hn::Or(hn::Gt(t, above), hn::Lt(t, below))));
+  };
   std::int64_t count = 0;
   for (std::int64_t g = 0; g < args.in.groups; ++g) {
     const std::int64_t n = g + 1 < args.in.groups ? args.in.size : args.in.last;
     const CodeRule rule = RuleOf(args, g);
     const float* values = args.in.values + g * args.in.size;
-    for (std::int64_t i = 0; i < n; i += kLanes) {
-      alignas(32) float padded[kLanes] = {};
-      const std::int64_t some = n - i < kLanes ? n - i : kLanes;
-      std::memcpy(padded, values + i, static_cast<std::size_t>(some) * sizeof(float));
-      const VF t = Coder::Steps(hn::Load(kDF, padded), rule);
-      const auto outside = hn::Or(hn::Gt(t, above), hn::Lt(t, below));
-      count += static_cast<std::int64_t>(hn::CountTrue(
-          kDF, hn::And(outside, hn::FirstN(kDF, static_cast<std::size_t>(some)))));
+    std::int64_t i = 0;
+    VI ones = hn::Zero(kDI);  // -1 for each: a group has less than 2^31 values
+    for (; i + kLanes <= n; i += kLanes) {
+      ones = hn::Add(ones, outside(values + i, rule));
     }
+    if (i < n) {
+      float padded[kLanes] = {};
+      std::memcpy(padded, values + i, static_cast<std::size_t>(n - i) * sizeof(float));
+      const VI some =
+          hn::VecFromMask(kDI, hn::FirstN(kDI, static_cast<std::size_t>(n - i)));
+      ones = hn::Add(ones, hn::And(outside(padded, rule), some));
+    }
+    count -= hn::GetLane(hn::SumOfLanes(kDI, ones));
   }
   return count;
 }
