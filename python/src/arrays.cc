@@ -367,10 +367,10 @@ NewArray::NewArray(DType dtype, const Shape& shape) : dtype_(dtype) {
 
 NewArray::~NewArray() { PyBuffer_Release(&view_); }
 
-nb::object NewArray::array() const { return dressed(array_, dtype_); }
+Array NewArray::array() const { return as_array(dressed(array_, dtype_)); }
 
-nb::object view_of(DType dtype, const Shape& shape, std::span<const std::byte> bytes,
-                   nb::handle owner) {
+Array view_of(DType dtype, const Shape& shape, std::span<const std::byte> bytes,
+              nb::handle owner) {
   using nb::dlpack::dtype_code;
   const auto code = dtype == DType::kF16 || dtype == DType::kF32 ? dtype_code::Float
                     : dtype == DType::kI8                        ? dtype_code::Int
@@ -380,10 +380,10 @@ nb::object view_of(DType dtype, const Shape& shape, std::span<const std::byte> b
   const std::vector<std::size_t> extents(shape.extents().begin(), shape.extents().end());
   nb::ndarray<nb::numpy, nb::ro> array(bytes.data(), extents.size(), extents.data(),
                                        owner, nullptr, type);
-  return dressed(nb::cast(array), dtype);
+  return as_array(dressed(nb::cast(array), dtype));
 }
 
-nb::tuple to_tuple(const Shape& shape) {
+nb::typed<nb::tuple, int, nb::ellipsis> to_tuple(const Shape& shape) {
   PyObject* const tuple = PyTuple_New(static_cast<Py_ssize_t>(shape.rank()));
   if (tuple == nullptr) throw nb::python_error();
   for (std::size_t i = 0; i < shape.rank(); ++i) {

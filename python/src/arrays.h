@@ -31,6 +31,14 @@ namespace pith::python {
 
 namespace nb = nanobind;
 
+/// An array of numpy, for signatures.
+class Array : public nb::object {
+  NB_OBJECT_DEFAULT(Array, nb::object, "numpy.ndarray", any)
+  static bool any(const PyObject*) { return true; }
+};
+/// The same of what is known to be one.
+inline Array as_array(const nb::object& object) { return nb::borrow<Array>(object); }
+
 /// Throws the exception of a failure, with its message. Needs the interpreter.
 [[noreturn]] void raise(const Status& status);
 /// Makes the exceptions; called once by the module.
@@ -140,7 +148,7 @@ class InOut {
 
   [[nodiscard]] const Shape& shape() const { return shape_; }
   [[nodiscard]] std::span<float> span() const;
-  [[nodiscard]] nb::object array() const { return array_; }
+  [[nodiscard]] Array array() const { return as_array(array_); }
 
  private:
   nb::object array_;
@@ -160,7 +168,7 @@ class NewArray {
     return {static_cast<std::byte*>(view_.buf), static_cast<std::size_t>(view_.len)};
   }
   /// What Python gets.
-  [[nodiscard]] nb::object array() const;
+  [[nodiscard]] Array array() const;
 
  private:
   DType dtype_;
@@ -189,18 +197,18 @@ class Output : public NewArray {
 
 /// An array with a copy of `values`.
 template <typename T>
-nb::object array_of(std::span<const T> values) {
+Array array_of(std::span<const T> values) {
   const Output<T> out(*Shape::make({static_cast<std::int64_t>(values.size())}));
   std::copy(values.begin(), values.end(), out.span().begin());
   return out.array();
 }
 
 /// An array that shows memory of `owner`, which it keeps alive; it cannot be written.
-nb::object view_of(DType dtype, const Shape& shape, std::span<const std::byte> bytes,
-                   nb::handle owner);
+Array view_of(DType dtype, const Shape& shape, std::span<const std::byte> bytes,
+              nb::handle owner);
 
 /// The shape as a tuple, and back.
-nb::tuple to_tuple(const Shape& shape);
+nb::typed<nb::tuple, int, nb::ellipsis> to_tuple(const Shape& shape);
 Shape to_shape(nb::handle sequence);
 
 /// str(object).

@@ -32,7 +32,7 @@ nb::bytes to_bytes(const std::vector<std::byte>& message) {
   return nb::bytes(message.data(), message.size());
 }
 
-nb::object new_values(std::span<const std::byte> message, std::int64_t max_elements) {
+Array new_values(std::span<const std::byte> message, std::int64_t max_elements) {
   const MessageInfo info = value(message_info(message));
   if (info.elements > max_elements) {
     raise(Status::invalid_argument("message: it has " + std::to_string(info.elements) +

@@ -30,8 +30,9 @@ DynamicOptions dynamic_options(int bits, const std::string& rule, double percent
           .given_scale = given_scale};
 }
 
-nb::tuple quantize_all(nb::handle x, int bits, const std::string& rule, double percentile,
-                       float given_scale) {
+nb::typed<nb::tuple, Array, float> quantize_all(nb::handle x, int bits,
+                                                const std::string& rule,
+                                                double percentile, float given_scale) {
   const DynamicOptions options = dynamic_options(bits, rule, percentile, given_scale);
   const Floats values(x, "x");
   const Output<std::int8_t> codes(values.shape());
@@ -46,8 +47,9 @@ Shape outer(const Shape& shape) {
   return value(Shape::make(shape.extents().first(shape.rank() - 1)));
 }
 
-nb::tuple quantize_rows(nb::handle x, int bits, const std::string& rule,
-                        double percentile, float given_scale) {
+nb::typed<nb::tuple, Array, Array> quantize_rows(nb::handle x, int bits,
+                                                 const std::string& rule,
+                                                 double percentile, float given_scale) {
   const DynamicOptions options = dynamic_options(bits, rule, percentile, given_scale);
   const Floats values(x, "x");
   const Output<std::int8_t> codes(values.shape());
@@ -200,6 +202,8 @@ void add_dynamic(nb::module_& m) {
       .def_ro("first_not_finite", &ConvertCounts::first_not_finite);
   m.def("convert", &convert_array, arg("x"), arg("dtype"), nb::kw_only(),
         arg("overflow") = "saturate", arg("counts") = false, arg("from_dtype") = "",
+        nb::sig("def convert(x: object, dtype: object, *, overflow: str = 'saturate', "
+                "counts: bool = False, from_dtype: str = '') -> typing.Any"),
         "The values of an array as 'f32', 'f16', 'bf16', 'f8e4m3' or 'f8e5m2', rounded "
         "once.\n\n"
         ">>> pith.convert([1.0, 65519.0, 1e-8], 'f16')\n"

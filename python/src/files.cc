@@ -230,7 +230,8 @@ void add_checkpoint(nb::module_& m) {
             const auto index = f.checkpoint->find(name);
             return index ? nb::cast(Tensor{f.checkpoint, *index}) : missing;
           },
-          arg("name"), arg("default").none() = nb::none())
+          arg("name"), arg("default").none() = nb::none(),
+          nb::sig("def get(self, name: str, default: object = None) -> Tensor | None"))
       .def("__getitem__", &find, arg("name"))
       .def(
           "__contains__",

@@ -37,7 +37,7 @@ struct Mask {
   Shape shape;
 };
 
-nb::object to_numpy(const Mask& mask) {
+Array to_numpy(const Mask& mask) {
   const Output<bool> out(mask.shape);
   const std::span<bool> kept = out.span();
   const nb::gil_scoped_release release;
@@ -109,7 +109,9 @@ void add_mask(nb::module_& m) {
             nb::object array = to_numpy(mask);
             return dtype.is_none() ? array : array.attr("astype")(dtype);
           },
-          arg("dtype").none() = nb::none(), arg("copy").none() = nb::none())
+          arg("dtype").none() = nb::none(), arg("copy").none() = nb::none(),
+          nb::sig("def __array__(self, dtype: object = None, copy: object = None) -> "
+                  "numpy.ndarray"))
       .def(
           "__eq__",
           [](const Mask& a, nb::handle b) {
@@ -135,7 +137,7 @@ void add_mask(nb::module_& m) {
 
 // What Python gets: the values too.
 struct PrunedArray {
-  nb::object values;
+  Array values;
   Mask mask;
   Pruned pruned;
 };
@@ -281,7 +283,7 @@ void add_pruning(nb::module_& m) {
 
 template <typename Done>
 struct ClippedArray {
-  nb::object values;
+  Array values;
   Done done;
 };
 

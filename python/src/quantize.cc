@@ -284,13 +284,13 @@ Shape scales_shape(const QuantizedTensor& t, std::int64_t groups) {
   return flat(groups);
 }
 
-nb::object codes(nb::handle self) {
+Array codes(nb::handle self) {
   const QuantizedTensor& t = nb::cast<Quantized&>(self).tensor;
   const bool plain = t.scheme.bits == 8 && t.scheme.layout == Layout::kSplit;
   return view_of(plain ? DType::kI8 : DType::kU8, codes_shape(t), t.codes.bytes(), self);
 }
 
-nb::object scales(nb::handle self) {
+Array scales(nb::handle self) {
   const QuantizedTensor& t = nb::cast<Quantized&>(self).tensor;
   const std::int64_t groups = t.scales.size() * 8 / bits_of(t.scheme.scale_type);
   return view_of(t.scheme.scale_type, groups == 0 ? flat(0) : scales_shape(t, groups),
@@ -334,13 +334,13 @@ void construct_tensor(Quantized* self, nb::handle scheme, nb::handle shape,
   new (self) Quantized{std::move(t), {}};
 }
 
-nb::object decoded(const QuantizedTensor& t) {
+Array decoded(const QuantizedTensor& t) {
   const Output<float> out(t.shape);
   unlocked([&] { return dequantize(t, out.span()); });
   return out.array();
 }
 
-nb::object unpacked(const QuantizedTensor& t) {
+Array unpacked(const QuantizedTensor& t) {
   const Output<std::int8_t> out(t.shape);
   const nb::gil_scoped_release release;
   for (std::int64_t i = 0; i < t.elements(); ++i) {

@@ -73,7 +73,7 @@ std::unique_ptr<Layer> load(nb::handle source, const std::string& name,
       unlocked([&] { return Linear::load(*checkpoint, name, all.options); }));
 }
 
-nb::object forward(Layer& self, nb::handle x, const std::string& dtype) {
+Array forward(Layer& self, nb::handle x, const std::string& dtype) {
   const std::int64_t inputs = self.object.inputs();
   const std::int64_t outputs = self.object.outputs();
   const Input input(x, "x", dtype);
