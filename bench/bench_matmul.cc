@@ -250,9 +250,14 @@ Results measure(const Options& options, Arena& arena) {
 
 std::string table(const Options& options, Arena& arena, Results& results) {
   const double operations = 2.0 * static_cast<double>(options.outputs * options.inputs);
-  std::string out = fmt::format(
-      "{} x {} weights. Read limit: {:.1f} GB/s with 1 thread, {:.1f} with 2.\n\n",
-      options.outputs, options.inputs, results.limit[1], results.limit[2]);
+  std::string out =
+      fmt::format("{} x {} weights. Read limit:", options.outputs, options.inputs);
+  for (const std::int64_t count : options.threads) {
+    out += fmt::format(
+        "{} {:.1f} GB/s with {} thread{}", count == options.threads.front() ? "" : ",",
+        results.limit[static_cast<int>(count)], count, count == 1 ? "" : "s");
+  }
+  out += ".\n\n";
   const auto cell = [&](const Contestant& contestant, int threads, std::int64_t batch) {
     const double seconds = results.seconds[contestant.name][{threads, batch}];
     if (batch == 1) {

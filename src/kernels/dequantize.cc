@@ -109,8 +109,8 @@ HWY_INLINE void DecodeGroup(const std::uint8_t* codes, std::int64_t n, Scale by,
       }
       break;
     case Packing::kInt4Halves:
-      UnpackHalves(codes, unpacked);
-      DecodeBytes<kStream, kZeroPoint>(unpacked, n, by, out);
+      UnpackHalves(codes, unpacked);  // 32 of them, which are a group
+      DecodeBytes<kStream, kZeroPoint>(unpacked, n < 32 ? n : 32, by, out);
       break;
   }
 }
