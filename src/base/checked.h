@@ -8,17 +8,24 @@
 
 #include <cstdint>
 
-#ifndef PITH_PLANT_BUG
-#define PITH_PLANT_BUG 0
+#ifdef PITH_PLANT_BUGS
+#include <cstdlib>
 #endif
 
 namespace pith {
 
-/// Which bug this build has on purpose, to show that the fuzzers see it (CMake's
-/// PITH_PLANT_BUG, scripts/fuzz-planted.sh): 1 products of sizes wrap, 2 lengths are not
-/// compared with the bytes that are left, 3 names may be there twice. 0 in every build that
-/// is used.
-inline constexpr int kPlantedBug = PITH_PLANT_BUG;
+/// A bug on purpose, to show that the fuzzers see it: 1 products of sizes wrap, 2 lengths
+/// are not compared with the bytes that are left, 3 names may be there twice. Builds with
+/// CMake's PITH_PLANT_BUGS, which no one uses but scripts/fuzz-planted.sh, have all three
+/// and take their choice from the environment; others have none.
+#ifdef PITH_PLANT_BUGS
+inline bool is_planted(int bug) {
+  static const char* chosen = std::getenv("PITH_PLANTED_BUG");
+  return chosen != nullptr && *chosen == '0' + bug;
+}
+#else
+constexpr bool is_planted(int /*bug*/) { return false; }
+#endif
 
 /// a / b, rounded up; a is not negative, b is above 0. Never overflows.
 constexpr std::int64_t divide_up(std::int64_t a, std::int64_t b) {
@@ -63,7 +70,7 @@ class CheckedSize {
   friend constexpr CheckedSize operator*(CheckedSize a, CheckedSize b) {
     CheckedSize product(0);
     const bool wraps = __builtin_mul_overflow(a.value_, b.value_, &product.value_);
-    product.valid_ = a.valid_ && b.valid_ && (!wraps || kPlantedBug == 1);
+    product.valid_ = a.valid_ && b.valid_ && (!wraps || is_planted(1));
     return product;
   }
   /// `count` things of `size` each, both from outside.

@@ -115,7 +115,7 @@ std::string printable(std::string_view text, std::size_t limit) {
 }
 
 std::optional<std::string_view> find_duplicate(std::vector<std::string_view> names) {
-  if (kPlantedBug == 3) return std::nullopt;
+  if (is_planted(3)) return std::nullopt;
   std::sort(names.begin(), names.end());
   const auto twice = std::adjacent_find(names.begin(), names.end());
   if (twice == names.end()) return std::nullopt;

@@ -86,7 +86,7 @@ Result<ByteReader> ByteReader::part(std::uint64_t bytes, std::string_view what) 
 }
 
 Status ByteReader::skip(std::uint64_t bytes, std::string_view what) {
-  if (kPlantedBug != 2) PITH_OK(need(bytes, what));
+  if (!is_planted(2)) PITH_OK(need(bytes, what));
   position_ += bytes;
   return {};
 }
