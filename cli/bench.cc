@@ -25,8 +25,10 @@
 namespace pith::cli {
 namespace {
 
-// Weights are cold if copies of them fill this, many times the last cache.
+// Weights are cold if copies of them fill this, many times the last cache; those of layers
+// too small for it stay warm.
 constexpr std::int64_t kColdBytes = std::int64_t{256} << 20;
+constexpr std::int64_t kMostCopies = 1024;
 // Up to this many rows, memory is the limit.
 constexpr std::int64_t kColdBatch = 4;
 
@@ -163,7 +165,9 @@ class Bench {
     }
     const LinearOptions options{.activations = kind.activations};
     std::vector<Linear> layers;
-    for (std::int64_t i = 0; i < kColdBytes / result.stored_bytes + 1; ++i) {
+    const std::int64_t count =
+        std::min(kMostCopies, kColdBytes / result.stored_bytes + 1);
+    for (std::int64_t i = 0; i < count; ++i) {
       PITH_OK(check_cancelled(&stop_token()));
       PITH_TRY(Linear layer,
                codes ? Linear::make(*codes, {}, options) : Linear::make(w, {}, options));
