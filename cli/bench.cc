@@ -333,7 +333,13 @@ Status run_bench(const BenchArguments& arguments) {
   BenchReport report;
   report.threads = arguments.threads > 0 ? arguments.threads : default_threads();
   const ThreadLimit limit(report.threads);
-  report.limit = read_speed();
+  std::int64_t largest = 0;
+  for (const BenchShape& shape : shapes) {
+    largest = std::max(largest, shape.outputs * shape.inputs);
+  }
+  // Small layers do not need all the memory that is far beyond every cache.
+  report.limit = read_speed(std::clamp<std::int64_t>(
+      largest * kMostCopies, std::int64_t{64} << 20, std::int64_t{384} << 20));
   std::vector<std::string> isas = {""};
   if (arguments.all_isas) isas = available_isas();
   for (const BenchShape& shape : shapes) {
