@@ -45,7 +45,7 @@ struct LinearOptions {
   std::span<const float> input_scale = {};
   /// Codes stay where they are, in memory or in the mapped file, and every call packs what it
   /// needs of them, piece by piece: no memory for weights and nothing to wait for before the
-  /// first call, but a row takes two to four times as long; large batches lose little.
+  /// first call, but a single row takes twice as long or more; large batches lose little.
   bool in_place = false;
 };
 
