@@ -10,6 +10,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -34,7 +35,13 @@ def to_numpy(tensor: torch.Tensor) -> np.ndarray:
 
 
 def _linears(model: torch.nn.Module) -> dict[str, torch.nn.Linear]:
-    return {name: m for name, m in model.named_modules() if isinstance(m, torch.nn.Linear)}
+    """Those that are called: MultiheadAttention only takes the weight of its out_proj."""
+    unused = torch.nn.modules.linear.NonDynamicallyQuantizableLinear
+    return {
+        name: m
+        for name, m in model.named_modules()
+        if isinstance(m, torch.nn.Linear) and not isinstance(m, unused)
+    }
 
 
 def capture(
@@ -86,13 +93,20 @@ def capture(
 class PithLinear(torch.nn.Module):
     """A Linear layer of Pith in the place of torch's, for inference on CPU."""
 
-    def __init__(self, layer: Linear) -> None:
+    def __init__(self, layer: Linear, bias: torch.Tensor | None = None) -> None:
         super().__init__()
         self.layer = layer
+        self.bias = None if bias is None else bias.detach().float()  # if `layer` has none
         self.in_features, self.out_features = layer.inputs, layer.outputs
+        # torch's encoder layers take the weights of their parts for a path of their own, unless
+        # one of these has a hook.
+        self.register_forward_pre_hook(lambda module, inputs: None)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return torch.from_numpy(self.layer(to_numpy(x))).to(x.dtype)
+        y = torch.from_numpy(self.layer(to_numpy(x)))
+        if self.bias is not None:
+            y += self.bias
+        return y.to(x.dtype)
 
     def extra_repr(self) -> str:
         return f"{self.in_features}, {self.out_features}, {self.layer.scheme or 'dense'}"
@@ -100,7 +114,7 @@ class PithLinear(torch.nn.Module):
 
 def swap_linears(
     model: torch.nn.Module,
-    compressed: str | Checkpoint,
+    compressed: str | os.PathLike[str] | Checkpoint,
     *,
     activations: str = "int8_rows",
     prefix: str = "",
@@ -110,10 +124,10 @@ def swap_linears(
 
     A module NAME takes the tensor prefix + NAME + ".weight", and its bias from there or from
     the module. Modules whose weight is stored uncompressed stay as they are. With strict, a
-    module without a tensor is NotFound; else it stays.
+    module without a tensor is NotFound, and nothing changes; else it stays.
     """
     checkpoint = compressed if isinstance(compressed, Checkpoint) else _open(compressed)
-    swapped = []
+    layers: dict[str, PithLinear] = {}
     for name, module in _linears(model).items():
         key = f"{prefix}{name}.weight"
         tensor = checkpoint.get(key)
@@ -123,8 +137,10 @@ def swap_linears(
             continue
         if tensor.dtype in ("f32", "f16", "bf16", "f64"):
             continue
-        layer = Linear.load(checkpoint, key, activations=activations)
-        parent = model.get_submodule(name.rpartition(".")[0])
-        setattr(parent, name.rpartition(".")[2], PithLinear(layer))
-        swapped.append(name)
-    return swapped
+        made = Linear.load(checkpoint, key, activations=activations)
+        stored = f"{prefix}{name}.bias" in checkpoint
+        layers[name] = PithLinear(made, None if stored else module.bias)
+    for name, layer in layers.items():
+        parent, _, leaf = name.rpartition(".")
+        setattr(model.get_submodule(parent), leaf, layer)
+    return list(layers)
