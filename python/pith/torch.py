@@ -123,16 +123,18 @@ def swap_linears(
     """Replaces torch.nn.Linear by layers of a compressed checkpoint; returns their names.
 
     A module NAME takes the tensor prefix + NAME + ".weight", and its bias from there or from
-    the module. Modules whose weight is stored uncompressed stay as they are. With strict, a
-    module without a tensor is NotFound, and nothing changes; else it stays.
+    the module. Modules whose weight is stored uncompressed stay as they are, and so do heads
+    that share the weight of an embedding. With strict, another module without a tensor is
+    NotFound, and nothing changes; else it stays.
     """
     checkpoint = compressed if isinstance(compressed, Checkpoint) else _open(compressed)
+    tied = {id(m.weight) for m in model.modules() if isinstance(m, torch.nn.Embedding)}
     layers: dict[str, PithLinear] = {}
     for name, module in _linears(model).items():
         key = f"{prefix}{name}.weight"
         tensor = checkpoint.get(key)
         if tensor is None:
-            if strict:
+            if strict and id(module.weight) not in tied:
                 raise NotFound(f"tensor '{key}' is not in the checkpoint; strict=False skips it")
             continue
         if tensor.dtype in ("f32", "f16", "bf16", "f64"):
