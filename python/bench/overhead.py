@@ -19,8 +19,8 @@ from pith._core import _nothing
 
 
 def microseconds(function, arguments):
-    number = 20000
-    best = min(timeit.repeat(lambda: function(*arguments), number=number, repeat=5))
+    number = 500
+    best = min(timeit.repeat(lambda: function(*arguments), number=number, repeat=120))
     return best / number * 1e6
 
 
