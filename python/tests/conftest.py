@@ -1,8 +1,12 @@
 import os
 import pathlib
+import signal
 
 import numpy as np
 import pytest
+
+# A shell that starts the tests in the background has Ctrl-C ignored, by them and all they start.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
