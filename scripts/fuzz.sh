@@ -41,11 +41,12 @@ fuzz() {
   grep -E "^stat::(number_of_executed_units|average_exec_per_sec|peak_rss_mb)" "$corpus.log" || true
   return $failed
 }
-# As many at once as there are processors.
+# Twice as many at once as there are processors: more kinds of input in the same time.
+most=$((2 * $(nproc)))
 failed=0
 running=0
 for name in "${targets[@]}"; do
-  if ((running == $(nproc))); then
+  if ((running == most)); then
     wait -n || failed=1
     running=$((running - 1))
   fi
