@@ -301,7 +301,7 @@ std::string bench_json(const BenchReport& report) {
     }
     document["results"].push_back(std::move(item));
   }
-  return document.dump(2) + "\n";
+  return json_text(document);
 }
 
 Result<BenchShape> parse_shape(const std::string& text) {

@@ -96,12 +96,11 @@ std::string json(const CalibrateArguments& arguments,
                                   {"percentile_99_99", layer.p9999},
                                   {"outliers", layer.spread}});
   }
-  return document.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+  return json_text(document);
 }
 
 Status run(const CalibrateArguments& arguments) {
-  const ThreadLimit limit(arguments.common.threads > 0 ? arguments.common.threads
-                                                       : default_threads());
+  const ThreadLimit limit(thread_count(arguments.common));
   Observer observer;
   WriteOptions options;
   options.overwrite = arguments.force;

@@ -148,7 +148,7 @@ std::string plan_json(const CompressArguments& arguments, const Plan& plan) {
       {"warnings", plan.warnings},
       {"tensors", std::move(tensors)},
   };
-  return document.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+  return json_text(document);
 }
 
 Result<CompressOptions> library_options(const CompressArguments& arguments) {
@@ -161,8 +161,7 @@ Result<CompressOptions> library_options(const CompressArguments& arguments) {
 }
 
 Status run_plan(const CompressArguments& arguments) {
-  const ThreadLimit limit(arguments.common.threads > 0 ? arguments.common.threads
-                                                       : default_threads());
+  const ThreadLimit limit(thread_count(arguments.common));
   PITH_TRY(const CompressOptions options, library_options(arguments));
   PITH_TRY(const Plan made, plan(arguments.input, arguments.output, options));
   for (const std::string& warning : made.warnings) print_message("note: " + warning);
@@ -172,8 +171,7 @@ Status run_plan(const CompressArguments& arguments) {
 
 Status run_compress(const CompressArguments& arguments) {
   if (arguments.dry_run) return run_plan(arguments);
-  const ThreadLimit limit(arguments.common.threads > 0 ? arguments.common.threads
-                                                       : default_threads());
+  const ThreadLimit limit(thread_count(arguments.common));
   PITH_TRY(CompressOptions options, library_options(arguments));
   options.journal = true;
   options.samples = !arguments.report.empty() || arguments.json;

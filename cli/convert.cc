@@ -54,12 +54,11 @@ std::string report_json(const ConvertArguments& arguments, const ConvertReport& 
       {"not_finite", report.not_finite},
       {"notes", report.notes},
   };
-  return document.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+  return json_text(document);
 }
 
 Status run(const ConvertArguments& arguments) {
-  const ThreadLimit limit(arguments.common.threads > 0 ? arguments.common.threads
-                                                       : default_threads());
+  const ThreadLimit limit(thread_count(arguments.common));
   ConvertOptions options = arguments.convert;
   options.sync = !arguments.no_sync;
   options.max_memory = arguments.common.max_memory;

@@ -184,7 +184,7 @@ std::string as_json(const std::vector<Outcome>& outcomes, std::int64_t questions
                                    {"right", outcome.answers.right},
                                    {"same", outcome.same}});
   }
-  return document.dump(2) + "\n";
+  return json_text(document);
 }
 
 Result<Outcome> try_recipe(const DemoArguments& arguments, const DemoRecipe& recipe,
@@ -217,8 +217,7 @@ Result<Outcome> try_recipe(const DemoArguments& arguments, const DemoRecipe& rec
 }
 
 Status run(const DemoArguments& arguments) {
-  const ThreadLimit limit(arguments.common.threads > 0 ? arguments.common.threads
-                                                       : default_threads());
+  const ThreadLimit limit(thread_count(arguments.common));
   const fs::path folder = arguments.folder;
   std::error_code error;
   if (fs::exists(folder, error) && !arguments.force) {

@@ -180,7 +180,7 @@ std::string json_report(const InspectArguments& arguments, const Shown& shown) {
     }
     document["tensors"].push_back(std::move(entry));
   }
-  return document.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+  return json_text(document);
 }
 
 Status choose_tensors(const InspectArguments& arguments, Shown& shown) {
@@ -200,8 +200,7 @@ Status choose_tensors(const InspectArguments& arguments, Shown& shown) {
 }
 
 Status run(const InspectArguments& arguments) {
-  const ThreadLimit limit(arguments.common.threads > 0 ? arguments.common.threads
-                                                       : default_threads());
+  const ThreadLimit limit(thread_count(arguments.common));
   PITH_TRY(const std::unique_ptr<Checkpoint> checkpoint,
            Checkpoint::open(arguments.path));
   PITH_OK(check_compressed(arguments.path));

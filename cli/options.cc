@@ -7,6 +7,8 @@
 #include <cmath>
 #include <map>
 
+#include "pith/base/threads.h"
+
 namespace pith::cli {
 
 std::optional<std::int64_t> parse_size(const std::string& text) {
@@ -23,6 +25,10 @@ std::optional<std::int64_t> parse_size(const std::string& text) {
   const double bytes = number * unit->second;
   if (!(bytes >= 0) || bytes >= 0x1p63) return std::nullopt;
   return static_cast<std::int64_t>(bytes);
+}
+
+int thread_count(const CommonOptions& options) {
+  return options.threads > 0 ? options.threads : default_threads();
 }
 
 void add_common_options(CLI::App& command, CommonOptions& options) {

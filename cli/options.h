@@ -23,6 +23,9 @@ struct CommonOptions {
   bool no_progress = false;
 };
 
+/// Of --threads, or as many as this process may use.
+int thread_count(const CommonOptions& options);
+
 /// --threads, --max-memory, --no-progress
 void add_common_options(CLI::App& command, CommonOptions& options);
 

@@ -49,12 +49,11 @@ std::string report_json(const RestoreArguments& arguments, const RestoreReport& 
       {"output_bytes", report.output_bytes},
       {"notes", report.notes},
   };
-  return document.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+  return json_text(document);
 }
 
 Status run(const RestoreArguments& arguments) {
-  const ThreadLimit limit(arguments.common.threads > 0 ? arguments.common.threads
-                                                       : default_threads());
+  const ThreadLimit limit(thread_count(arguments.common));
   RestoreOptions options = arguments.restore;
   options.dtype = arguments.dtype.value_or(DType::kF32);
   options.sync = !arguments.no_sync;

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdlib>
+#include <nlohmann/json.hpp>
 
 namespace pith::cli {
 namespace {
@@ -76,6 +77,10 @@ std::string human_bytes(double bytes) {
     ++unit;
   }
   return fmt::format("{:.1f} {}", bytes, kUnits[unit]);
+}
+
+std::string json_text(const nlohmann::ordered_json& document) {
+  return document.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
 }
 
 std::size_t display_width(std::string_view text) {

@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -21,6 +22,9 @@ std::string with_commas(std::int64_t number);
 std::string counted(std::int64_t number, std::string_view thing);
 /// "16 B", "4.0 KiB", "1.5 GiB"
 std::string human_bytes(double bytes);
+
+/// What --json prints; bytes that are no UTF-8, as names of files may have, are replaced.
+std::string json_text(const nlohmann::ordered_json& document);
 
 /// Columns the text takes, one for each character.
 std::size_t display_width(std::string_view text);

@@ -54,10 +54,6 @@ Json tensors_json(const std::vector<ComparedTensor>& tensors) {
   return rows;
 }
 
-std::string dump(const Json& document) {
-  return document.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
-}
-
 std::string table(const std::vector<ComparedTensor>& tensors, bool all) {
   std::vector<std::vector<std::string>> rows = {
       {"tensor", "first", "second", "", "sqnr", "rmse", "max error"}};
@@ -85,8 +81,7 @@ std::string table(const std::vector<ComparedTensor>& tensors, bool all) {
 }
 
 Status run_verify(const VerifyArguments& arguments) {
-  const ThreadLimit limit(arguments.common.threads > 0 ? arguments.common.threads
-                                                       : default_threads());
+  const ThreadLimit limit(thread_count(arguments.common));
   VerifyOptions options = arguments.verify;
   options.max_memory = arguments.common.max_memory;
   options.cancel = &stop_token();
@@ -98,17 +93,17 @@ Status run_verify(const VerifyArguments& arguments) {
   if (!result) return result.error();
   std::string text;
   if (arguments.json) {
-    text = dump({{"schema_version", 1},
-                 {"command", "verify"},
-                 {"source", arguments.first},
-                 {"output", arguments.second},
-                 {"ok", result->problems.empty()},
-                 {"source_bytes", result->source_bytes},
-                 {"output_bytes", result->output_bytes},
-                 {"checksums", result->checksums},
-                 {"figures", result->figures},
-                 {"problems", result->problems},
-                 {"tensors", tensors_json(result->tensors)}});
+    text = json_text({{"schema_version", 1},
+                      {"command", "verify"},
+                      {"source", arguments.first},
+                      {"output", arguments.second},
+                      {"ok", result->problems.empty()},
+                      {"source_bytes", result->source_bytes},
+                      {"output_bytes", result->output_bytes},
+                      {"checksums", result->checksums},
+                      {"figures", result->figures},
+                      {"problems", result->problems},
+                      {"tensors", tensors_json(result->tensors)}});
   } else {
     if (arguments.all) text += table(result->tensors, true);
     double worst = HUGE_VAL;
@@ -144,8 +139,7 @@ Status run_verify(const VerifyArguments& arguments) {
 }
 
 Status run_diff(const VerifyArguments& arguments) {
-  const ThreadLimit limit(arguments.common.threads > 0 ? arguments.common.threads
-                                                       : default_threads());
+  const ThreadLimit limit(thread_count(arguments.common));
   VerifyOptions options;
   options.max_memory = arguments.common.max_memory;
   options.cancel = &stop_token();
@@ -156,13 +150,13 @@ Status run_diff(const VerifyArguments& arguments) {
   }();
   if (!result) return result.error();
   if (arguments.json) {
-    PITH_OK(print_result(dump({{"schema_version", 1},
-                               {"command", "diff"},
-                               {"first", arguments.first},
-                               {"second", arguments.second},
-                               {"same", result->same},
-                               {"differ", result->differ},
-                               {"tensors", tensors_json(result->tensors)}})));
+    PITH_OK(print_result(json_text({{"schema_version", 1},
+                                    {"command", "diff"},
+                                    {"first", arguments.first},
+                                    {"second", arguments.second},
+                                    {"same", result->same},
+                                    {"differ", result->differ},
+                                    {"tensors", tensors_json(result->tensors)}})));
   } else {
     PITH_OK(print_result(table(result->tensors, arguments.all) +
                          fmt::format("{} tensors are the same, {} differ\n",

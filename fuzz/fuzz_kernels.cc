@@ -43,19 +43,6 @@ class Input {
   std::mt19937 random_;
 };
 
-void run_product(TileKind kind, const PanelProduct& args) {
-  switch (kind) {
-    case TileKind::kS16:
-      return product_s8(args);
-    case TileKind::kU7:
-      return product_u7(args);
-    case TileKind::kS8:
-      return product_s4(args);
-    case TileKind::kF32:
-      return product_f32(args);
-  }
-}
-
 void check_product(Input& in) {
   PanelShape shape;
   const TileKind kind = static_cast<TileKind>(in.below(4));
@@ -113,7 +100,7 @@ void check_product(Input& in) {
     std::vector<float> y(size);
     args.sums = sums.data();
     args.y = y.data();
-    run_product(kind, args);
+    product(kind, args);
     require(sums == expected_sums, "sums differ from the reference's");
     require(y == expected_y, "results differ from the reference's");
   }

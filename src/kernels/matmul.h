@@ -127,6 +127,20 @@ void product_f32(const PanelProduct& args) noexcept;
 void product_dense(const PanelProduct& args) noexcept;  ///< its part for bits 32
 inline constexpr std::int64_t kDenseBlock = 512;
 
+/// The one of these that takes tiles of a kind.
+inline void product(TileKind kind, const PanelProduct& args) noexcept {
+  switch (kind) {
+    case TileKind::kS16:
+      return product_s8(args);
+    case TileKind::kU7:
+      return product_u7(args);
+    case TileKind::kS8:
+      return product_s4(args);
+    case TileKind::kF32:
+      return product_f32(args);
+  }
+}
+
 /// The definition of all.
 void reference_product(TileKind kind, const PanelProduct& args) noexcept;
 

@@ -23,19 +23,6 @@ std::int8_t extreme_or_random(std::mt19937& random, int limit) {
   return static_cast<std::int8_t>(static_cast<int>(random() % (2u * limit + 1u)) - limit);
 }
 
-void run(TileKind kind, const PanelProduct& args) {
-  switch (kind) {
-    case TileKind::kS16:
-      return product_s8(args);
-    case TileKind::kU7:
-      return product_u7(args);
-    case TileKind::kS8:
-      return product_s4(args);
-    case TileKind::kF32:
-      return product_f32(args);
-  }
-}
-
 class Product : public testing::Test {
  protected:
   void TearDown() override { ASSERT_TRUE(set_target("").ok()); }
@@ -111,7 +98,7 @@ class Product : public testing::Test {
       ASSERT_TRUE(set_target(target).ok());
       args.sums = sums.data();
       args.y = y.data();
-      run(kind, args);
+      product(kind, args);
       if (shape.block > 0) {
         ASSERT_EQ(y, expected_y) << target << ' ' << shape.cols << ' ' << rows;
       } else {

@@ -238,16 +238,8 @@ void PackedWeights::run_strip(const Strip& strip, const std::byte* panels,
   args.sums = sums;
   args.y = y;
   args.stride = kPieceOutputs;
-  switch (kind_) {
-    case TileKind::kS16:
-      return kernels::product_s8(args);
-    case TileKind::kS8:
-      return kernels::product_s4(args);
-    case TileKind::kF32:
-      return kernels::product_f32(args);
-    case TileKind::kU7:
-      kernels::product_u7(args);
-  }
+  kernels::product(kind_, args);
+  if (kind_ != TileKind::kU7) return;
   // The offset of the activations, of which an int32 holds every sum.
   for (std::int64_t r = 0; r < rows; ++r) {
     const std::int32_t* offsets = strip.offsets.data() + begin;
