@@ -27,7 +27,8 @@ constexpr DH kDH;
 constexpr auto kFloats = static_cast<std::int64_t>(hn::MaxLanes(DF()));
 constexpr auto kDoubles = static_cast<std::int64_t>(hn::MaxLanes(DD()));
 constexpr int kVectors = static_cast<int>(8 / kFloats);
-constexpr std::int64_t kBlock = 64;
+constexpr std::int64_t kRun = 64;          // added one after the other
+constexpr std::int64_t kBlock = 4 * kRun;  // and these in pairs
 
 // The eight lanes of each sum, in memory.
 struct Lanes {
@@ -59,13 +60,19 @@ HWY_INLINE void AddTo(double (&lanes)[8], const VF (&block)[kVectors]) {
   }
 }
 
-// Sums of some lanes over a block.
+// Sums of some lanes over a run.
 struct FloatSums {
   VF error;
   VF error_squared;
   VF squared_before;
   VF squared_after;
 };
+
+HWY_INLINE FloatSums AddSums(const FloatSums& a, const FloatSums& b) {
+  return {hn::Add(a.error, b.error), hn::Add(a.error_squared, b.error_squared),
+          hn::Add(a.squared_before, b.squared_before),
+          hn::Add(a.squared_after, b.squared_after)};
+}
 
 // Largest error and zeros of some lanes over all blocks.
 struct Counts {
@@ -91,21 +98,34 @@ HWY_INLINE void AddVector(const float* before, const float* after, FloatSums& su
                                hn::BitCast(kDI, hn::VecFromMask(kDF, hn::Eq(y, zero))));
 }
 
-// Of `steps` times eight elements.
-HWY_INLINE void AddBlock(const float* before, const float* after, std::int64_t steps,
+HWY_INLINE FloatSums AddRun(const float* before, const float* after, Counts& counts) {
+  const VF zero = hn::Zero(kDF);
+  FloatSums sums = {zero, zero, zero, zero};
+  // A length that is not known here keeps gcc from unrolling all runs of a block, with more
+  // sums under way than there are registers.
+  std::int64_t run = kRun;
+  __asm__("" : "+r"(run));
+  for (std::int64_t i = 0; i < run; i += 16) {
+    AddVector(before + i, after + i, sums, counts);
+    AddVector(before + i + 8, after + i + 8, sums, counts);
+  }
+  return sums;
+}
+
+HWY_INLINE void AddBlock(const float* before, const float* after,
                          Counts (&counts)[kVectors], Lanes& lanes) {
   VF error[kVectors];
   VF error_squared[kVectors];
   VF squared_before[kVectors];
   VF squared_after[kVectors];
   for (int v = 0; v < kVectors; ++v) {
-    const VF zero = hn::Zero(kDF);
-    FloatSums sums = {zero, zero, zero, zero};
-    Counts count = counts[v];
-    for (std::int64_t i = 0; i < steps; ++i) {
-      AddVector(before + i * 8 + v * kFloats, after + i * 8 + v * kFloats, sums, count);
-    }
-    counts[v] = count;
+    const float* x = before + v * kFloats;
+    const float* y = after + v * kFloats;
+    const FloatSums a = AddRun(x, y, counts[v]);
+    const FloatSums ab = AddSums(a, AddRun(x + kRun, y + kRun, counts[v]));
+    const FloatSums c = AddRun(x + 2 * kRun, y + 2 * kRun, counts[v]);
+    const FloatSums cd = AddSums(c, AddRun(x + 3 * kRun, y + 3 * kRun, counts[v]));
+    const FloatSums sums = AddSums(ab, cd);
     error[v] = sums.error;
     error_squared[v] = sums.error_squared;
     squared_before[v] = sums.squared_before;
@@ -117,14 +137,13 @@ HWY_INLINE void AddBlock(const float* before, const float* after, std::int64_t s
   AddTo(lanes.squared_after, squared_after);
 }
 
-HWY_INLINE ErrorSums SumsInFloat(const float* before, const float* after,
-                                 std::int64_t n) {
+ErrorSums ErrorSumsImpl(const float* before, const float* after, std::int64_t n) {
   Lanes lanes = {};
   Counts counts[kVectors];
   for (Counts& count : counts) count = {hn::Zero(kDF), hn::Zero(kDI), hn::Zero(kDI)};
   std::int64_t i = 0;
   for (; i + kBlock <= n; i += kBlock) {
-    AddBlock(before + i, after + i, kBlock / 8, counts, lanes);
+    AddBlock(before + i, after + i, counts, lanes);
   }
   ErrorSums sums;
   if (i < n) {
@@ -133,9 +152,8 @@ HWY_INLINE ErrorSums SumsInFloat(const float* before, const float* after,
     float y[kBlock] = {};
     std::memcpy(x, before + i, static_cast<std::size_t>(n - i) * sizeof(float));
     std::memcpy(y, after + i, static_cast<std::size_t>(n - i) * sizeof(float));
-    const std::int64_t steps = (n - i + 7) / 8;
-    AddBlock(x, y, steps, counts, lanes);
-    sums.zeros_before = sums.zeros_after = n - i - steps * 8;
+    AddBlock(x, y, counts, lanes);
+    sums.zeros_before = sums.zeros_after = n - i - kBlock;
   }
   Finish(lanes, sums);
   for (const Counts& count : counts) {
@@ -152,43 +170,6 @@ HWY_INLINE ErrorSums SumsInFloat(const float* before, const float* after,
     }
   }
   return sums;
-}
-
-// For values whose squares f32 cannot hold; rare.
-ErrorSums SumsInDouble(const float* before, const float* after, std::int64_t n) {
-  Lanes lanes = {};
-  ErrorSums sums;
-  for (std::int64_t block = 0; block < n; block += kBlock) {
-    for (std::int64_t lane = 0; lane < 8; ++lane) {
-      double error = 0;
-      double error_squared = 0;
-      double squared_before = 0;
-      double squared_after = 0;
-      for (std::int64_t i = block + lane; i < n && i < block + kBlock; i += 8) {
-        const double x = before[i];
-        const double y = after[i];
-        const double e = __builtin_fabs(x - y);
-        error += e;
-        error_squared += e * e;
-        squared_before += x * x;
-        squared_after += y * y;
-        if (e > sums.max_error) sums.max_error = e;
-        sums.zeros_before += x == 0 ? 1 : 0;
-        sums.zeros_after += y == 0 ? 1 : 0;
-      }
-      lanes.error[lane] += error;
-      lanes.error_squared[lane] += error_squared;
-      lanes.squared_before[lane] += squared_before;
-      lanes.squared_after[lane] += squared_after;
-    }
-  }
-  Finish(lanes, sums);
-  return sums;
-}
-
-ErrorSums ErrorSumsImpl(const float* before, const float* after, std::int64_t n) {
-  const ErrorSums sums = SumsInFloat(before, after, n);
-  return fits_f32(sums, n) ? sums : SumsInDouble(before, after, n);
 }
 
 std::int64_t FirstErrorImpl(const float* before, const float* after, std::int64_t n,
@@ -221,7 +202,8 @@ HWY_EXPORT(ErrorSumsImpl);
 HWY_EXPORT(FirstErrorImpl);
 
 ErrorSums error_sums(const float* before, const float* after, std::int64_t n) noexcept {
-  return PITH_DISPATCH(ErrorSumsImpl)(before, after, n);
+  const ErrorSums sums = PITH_DISPATCH(ErrorSumsImpl)(before, after, n);
+  return fits_f32(sums, n) ? sums : error_sums_in_double(before, after, n);
 }
 
 std::int64_t first_error(const float* before, const float* after, std::int64_t n,

@@ -1,10 +1,11 @@
 // Sums over two arrays of values, before and after a change.
 //
-// Element i goes to lane i mod 8 of each sum. Within a block of 64 elements, eight for
-// each lane, products and sums are f32; from block to block the lanes are double. That is
-// right to some 1e-8 and takes a third of the time of sums in double alone. The lanes
-// are added at the end: i and i + 4, then i and i + 2, then the last two. So the sums do
-// not depend on the width of vectors.
+// Element i goes to lane i mod 8 of each sum. Within a run of 64 elements, eight for each
+// lane, products and sums are f32; so are the sums of four runs, first and second, third
+// and fourth, both together. From there on the lanes are double. That is right to some
+// 1e-8 and takes a third of the time of sums in double alone. The lanes are added at the
+// end: i and i + 4, then i and i + 2, then the last two. So the sums do not depend on the
+// width of vectors.
 //
 // f32 cannot hold the squares of very small and very large values: where a sum of squares
 // shows that it could not (fits_f32), everything is added again, in double alone.
@@ -39,6 +40,9 @@ inline bool fits_f32(const ErrorSums& sums, std::int64_t n) {
 /// At most 2^24 elements.
 ErrorSums error_sums(const float* before, const float* after, std::int64_t n) noexcept;
 ErrorSums reference_error_sums(const float* before, const float* after,
+                               std::int64_t n) noexcept;
+/// The sums for values whose squares f32 cannot hold: rare, and slow.
+ErrorSums error_sums_in_double(const float* before, const float* after,
                                std::int64_t n) noexcept;
 
 /// The first element with |before - after| == error, in f32 or in double, or -1.

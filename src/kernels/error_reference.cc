@@ -12,42 +12,45 @@ double add_lanes(const double (&lanes)[8]) {
   return a + b;
 }
 
-// Products and sums of 64 elements are of type T.
+// Products and sums of four runs of 64 elements are of type T.
+template <typename T>
+struct Lane {
+  T sums[4] = {};  // error, its square, the squares of both
+
+  void add(T x, T y) {
+    const T e = std::fabs(x - y);
+    const T more[4] = {e, e * e, x * x, y * y};
+    for (int k = 0; k < 4; ++k) sums[k] += more[k];
+  }
+  friend Lane operator+(Lane a, const Lane& b) {
+    for (int k = 0; k < 4; ++k) a.sums[k] += b.sums[k];
+    return a;
+  }
+};
+
 template <typename T>
 ErrorSums sums_of(const float* before, const float* after, std::int64_t n) {
-  double error[8] = {};
-  double error_squared[8] = {};
-  double squared_before[8] = {};
-  double squared_after[8] = {};
+  double totals[4][8] = {};
   ErrorSums sums;
-  for (std::int64_t block = 0; block < n; block += 64) {
+  for (std::int64_t block = 0; block < n; block += 256) {
     for (std::int64_t lane = 0; lane < 8; ++lane) {
-      T e1 = 0;
-      T e2 = 0;
-      T x2 = 0;
-      T y2 = 0;
-      for (std::int64_t i = block + lane; i < std::min(n, block + 64); i += 8) {
+      Lane<T> runs[4];
+      for (std::int64_t i = block + lane; i < std::min(n, block + 256); i += 8) {
         const T x = before[i];
         const T y = after[i];
-        const T e = std::fabs(x - y);
-        e1 += e;
-        e2 += e * e;
-        x2 += x * x;
-        y2 += y * y;
-        sums.max_error = std::max(sums.max_error, double{e});
+        runs[(i - block) / 64].add(x, y);
+        sums.max_error = std::max(sums.max_error, double{std::fabs(x - y)});
         sums.zeros_before += x == 0 ? 1 : 0;
         sums.zeros_after += y == 0 ? 1 : 0;
       }
-      error[lane] += double{e1};
-      error_squared[lane] += double{e2};
-      squared_before[lane] += double{x2};
-      squared_after[lane] += double{y2};
+      const Lane<T> sum = (runs[0] + runs[1]) + (runs[2] + runs[3]);
+      for (int k = 0; k < 4; ++k) totals[k][lane] += double{sum.sums[k]};
     }
   }
-  sums.error = add_lanes(error);
-  sums.error_squared = add_lanes(error_squared);
-  sums.squared_before = add_lanes(squared_before);
-  sums.squared_after = add_lanes(squared_after);
+  sums.error = add_lanes(totals[0]);
+  sums.error_squared = add_lanes(totals[1]);
+  sums.squared_before = add_lanes(totals[2]);
+  sums.squared_after = add_lanes(totals[3]);
   return sums;
 }
 
@@ -56,7 +59,12 @@ ErrorSums sums_of(const float* before, const float* after, std::int64_t n) {
 ErrorSums reference_error_sums(const float* before, const float* after,
                                std::int64_t n) noexcept {
   const ErrorSums sums = sums_of<float>(before, after, n);
-  return fits_f32(sums, n) ? sums : sums_of<double>(before, after, n);
+  return fits_f32(sums, n) ? sums : error_sums_in_double(before, after, n);
+}
+
+ErrorSums error_sums_in_double(const float* before, const float* after,
+                               std::int64_t n) noexcept {
+  return sums_of<double>(before, after, n);
 }
 
 std::int64_t reference_first_error(const float* before, const float* after,

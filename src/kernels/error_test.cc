@@ -27,7 +27,8 @@ void expect_same(const ErrorSums& got, const ErrorSums& expected) {
 TEST(ErrorSums, EverySetAddsInTheSameOrder) {
   std::mt19937 random(1);
   std::normal_distribution<float> normal;
-  for (int n : {0, 1, 7, 8, 9, 15, 16, 17, 31, 32, 33, 63, 64, 65, 2048, 2049}) {
+  for (int n : {0,  1,  7,  8,   9,   15,  16,  17,  31,  32,   33,
+                63, 64, 65, 127, 128, 129, 255, 256, 257, 2048, 2049}) {
     std::vector<float> before(static_cast<std::size_t>(n) + 1);
     std::vector<float> after(before.size());
     for (std::size_t i = 0; i < before.size(); ++i) {
