@@ -10,6 +10,7 @@
 
 #include <cstdint>
 
+#include "hwy/cache_control.h"
 #include "hwy/highway.h"
 #include "src/kernels/float_bits.h"
 #include "src/kernels/round-inl.h"
@@ -17,6 +18,8 @@
 HWY_BEFORE_NAMESPACE();
 namespace pith::kernels::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
+
+constexpr std::int64_t kLongGroup = 16384;  // values that are read in streams
 
 HWY_INLINE VU Bits(const float* values) {
   return hn::LoadU(kDU, reinterpret_cast<const std::uint32_t*>(values));
@@ -72,6 +75,29 @@ HWY_INLINE VU LaneMax(const float* values, std::int64_t size) {
   return Op::Max(Op::Max(a, b), Op::Max(c, d));
 }
 
+// The same of very many values: memory gives four streams at once more than one. They are
+// not a power of two apart, which would make them meet in the cache.
+template <class Op>
+HWY_INLINE VU LongMax(const float* values, std::int64_t size) {
+  constexpr std::int64_t kLine = 16;
+  constexpr std::int64_t kAhead = 8 * kLine;
+  const std::int64_t stream = size / 4 / kLine * kLine - 3 * kLine;
+  VU largest[4] = {Op::Of(Bits(values)), Op::Of(Bits(values + stream)),
+                   Op::Of(Bits(values + 2 * stream)), Op::Of(Bits(values + 3 * stream))};
+  for (std::int64_t i = 0; i < stream; i += kLine) {
+    for (int s = 0; s < 4; ++s) {
+      const float* line = values + s * stream + i;
+      hwy::Prefetch(line + kAhead);
+      for (std::int64_t v = 0; v < kLine; v += kLanes) {
+        largest[s] = Op::Max(largest[s], Op::Of(Bits(line + v)));
+      }
+    }
+  }
+  const VU rest = LaneMax<Op>(values + 4 * stream, size - 4 * stream);
+  return Op::Max(
+      rest, Op::Max(Op::Max(largest[0], largest[1]), Op::Max(largest[2], largest[3])));
+}
+
 // The largest of all lanes, in all lanes.
 template <class Op>
 HWY_INLINE VU AcrossLanes(VU v) {
@@ -86,7 +112,9 @@ HWY_INLINE std::uint32_t GroupMax(const float* values, std::int64_t size) {
   VU largest;
   if (size >= kLanes) {
     // The last vector may overlap the one before: a maximum does not mind.
-    largest = LaneMax<Op>(values, size / kLanes * kLanes);
+    const std::int64_t whole = size / kLanes * kLanes;
+    largest =
+        whole < kLongGroup ? LaneMax<Op>(values, whole) : LongMax<Op>(values, whole);
     if (size % kLanes != 0) {
       largest = Op::Max(largest, Op::Of(Bits(values + size - kLanes)));
     }
