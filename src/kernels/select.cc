@@ -148,41 +148,6 @@ std::vector<float> take_sample(std::span<const FloatSpan> spans, std::int64_t n,
   return sample;
 }
 
-struct Estimate {
-  Bracket bracket;
-  double inside = 1;  // share of the values to be expected inside
-};
-
-// The bracket around rank k of n: `spread` deviations of the sample's rank to both sides.
-Estimate estimate(const std::vector<float>& sample, std::int64_t n, std::int64_t k,
-                  double spread) {
-  const FloatSpan spans[] = {FloatSpan(sample)};
-  const auto size = static_cast<std::int64_t>(sample.size());
-  const double share = (static_cast<double>(k) + 0.5) / static_cast<double>(n);
-  const double centre = share * static_cast<double>(size);
-  const double radius = spread * std::sqrt(centre * (1 - share)) + spread;
-  const auto first = static_cast<std::int64_t>(std::floor(centre - radius));
-  const auto last = static_cast<std::int64_t>(std::ceil(centre + radius));
-  Estimate result;
-  result.inside = 2 * radius / static_cast<double>(size);
-  Bracket& bracket = result.bracket;
-  // Where the end of a bracket is a value that occurs often, rank k may be exactly there.
-  const std::int64_t often = 1 + size / 4096;
-  if (first >= 0) {
-    const MagnitudeRank lo = select_magnitude(spans, first);
-    bracket.lo = static_cast<std::int32_t>(lo.bits);
-    bracket.count_ends = lo.equal > often;
-  }
-  if (last < size) {
-    const MagnitudeRank hi = select_magnitude(spans, last);
-    bracket.hi = static_cast<std::int32_t>(hi.bits);
-    bracket.count_ends = bracket.count_ends || hi.equal > often;
-  } else {
-    bracket.count_ends = true;  // a NaN of all ones equals the end
-  }
-  return result;
-}
-
 struct Collected {
   BracketCounts counts;
   std::vector<std::vector<float>> inside;
@@ -190,7 +155,7 @@ struct Collected {
 };
 
 Collected collect(std::span<const FloatSpan> spans, std::int64_t n,
-                  const Estimate& estimate) {
+                  const BracketEstimate& estimate) {
   std::vector<FloatSpan> pieces;
   for (const FloatSpan& span : spans) {
     for (std::size_t begin = 0; begin < span.size(); begin += kPiece) {
@@ -218,13 +183,62 @@ Collected collect(std::span<const FloatSpan> spans, std::int64_t n,
   });
   collected.overflow = total > limit;
   for (const BracketCounts& found : counts) collected.counts.add(found);
-  if (estimate.bracket.lo == estimate.bracket.hi) {
-    collected.counts.equal_hi = 0;  // counted at the lower end
-  }
   return collected;
 }
 
 }  // namespace
+
+BracketEstimate bracket_of(const std::vector<float>& sample, std::int64_t n,
+                           std::int64_t k, double radius) {
+  const FloatSpan spans[] = {FloatSpan(sample)};
+  const auto size = static_cast<std::int64_t>(sample.size());
+  const double share = (static_cast<double>(k) + 0.5) / static_cast<double>(n);
+  const double centre = share * static_cast<double>(size);
+  const auto first = static_cast<std::int64_t>(std::floor(centre - radius));
+  const auto last = static_cast<std::int64_t>(std::ceil(centre + radius));
+  BracketEstimate result;
+  result.inside = 2 * radius / static_cast<double>(size);
+  Bracket& bracket = result.bracket;
+  // Where the end of a bracket is a value that occurs often, rank k may be exactly there.
+  const std::int64_t often = 1 + size / 4096;
+  if (first >= 0) {
+    const MagnitudeRank lo = select_magnitude(spans, first);
+    bracket.lo = static_cast<std::int32_t>(lo.bits);
+    bracket.count_ends = lo.equal > often;
+  }
+  if (last < size) {
+    const MagnitudeRank hi = select_magnitude(spans, last);
+    bracket.hi = static_cast<std::int32_t>(hi.bits);
+    bracket.count_ends = bracket.count_ends || hi.equal > often;
+  } else {
+    bracket.count_ends = true;  // a NaN of all ones equals the end
+  }
+  return result;
+}
+
+std::optional<MagnitudeRank> rank_in(const Bracket& bracket, BracketCounts counts,
+                                     std::span<const FloatSpan> inside, std::int64_t k) {
+  if (bracket.lo == bracket.hi) counts.equal_hi = 0;  // counted at the lower end
+  const std::int64_t up_to_inside = counts.up_to_lo + counts.inside;
+  MagnitudeRank rank;
+  if (k >= counts.up_to_lo && k < up_to_inside) {
+    rank = select_magnitude(inside, k - counts.up_to_lo);
+    rank.below += counts.up_to_lo;
+  } else if (k < counts.up_to_lo && k >= counts.up_to_lo - counts.equal_lo) {
+    rank.bits = static_cast<std::uint32_t>(bracket.lo);
+    rank.below = counts.up_to_lo - counts.equal_lo;
+    rank.equal = counts.equal_lo;
+  } else if (k >= up_to_inside && k < up_to_inside + counts.equal_hi) {
+    rank.bits = static_cast<std::uint32_t>(bracket.hi);
+    rank.below = up_to_inside;
+    rank.equal = counts.equal_hi;
+  } else {
+    return std::nullopt;
+  }
+  rank.largest = static_cast<std::uint32_t>(counts.largest);
+  rank.has_nan = rank.largest > kInfinityBits;
+  return rank;
+}
 
 MagnitudeRank select_magnitude(std::span<const FloatSpan> spans, std::int64_t k) {
   std::int64_t n = 0;
@@ -236,35 +250,19 @@ MagnitudeRank select_magnitude(std::span<const FloatSpan> spans, std::int64_t k)
   const std::int64_t lines =
       std::min<std::int64_t>(static_cast<std::int64_t>(ideal) / kLine, 65536);
   const std::vector<float> sample = take_sample(spans, n, lines);
+  const double share = (static_cast<double>(k) + 0.5) / static_cast<double>(n);
+  const double deviation =
+      std::sqrt(share * (1 - share) * static_cast<double>(sample.size()));
   double spread = 4;
   for (int attempt = 0; attempt < kTries; ++attempt, spread *= 4) {
-    Estimate bracketed = estimate(sample, n, k, spread);
-    Bracket& bracket = bracketed.bracket;
-    bracket.count_ends = bracket.count_ends || attempt > 0;
-    const Collected collected = collect(spans, n, bracketed);
+    BracketEstimate estimate = bracket_of(sample, n, k, spread * (deviation + 1));
+    if (attempt > 0) estimate.bracket.count_ends = true;
+    const Collected collected = collect(spans, n, estimate);
     if (collected.overflow) break;
-    const BracketCounts& counts = collected.counts;
-    MagnitudeRank rank;
-    if (k >= counts.up_to_lo && k < counts.up_to_lo + counts.inside) {
-      const std::vector<FloatSpan> inside(collected.inside.begin(),
-                                          collected.inside.end());
-      rank = select_magnitude(inside, k - counts.up_to_lo);
-      rank.below += counts.up_to_lo;
-    } else if (k < counts.up_to_lo && k >= counts.up_to_lo - counts.equal_lo) {
-      rank.bits = static_cast<std::uint32_t>(bracket.lo);
-      rank.below = counts.up_to_lo - counts.equal_lo;
-      rank.equal = counts.equal_lo;
-    } else if (k >= counts.up_to_lo + counts.inside &&
-               k < counts.up_to_lo + counts.inside + counts.equal_hi) {
-      rank.bits = static_cast<std::uint32_t>(bracket.hi);
-      rank.below = counts.up_to_lo + counts.inside;
-      rank.equal = counts.equal_hi;
-    } else {
-      continue;
+    const std::vector<FloatSpan> inside(collected.inside.begin(), collected.inside.end());
+    if (const auto rank = rank_in(estimate.bracket, collected.counts, inside, k)) {
+      return *rank;
     }
-    rank.largest = static_cast<std::uint32_t>(counts.largest);
-    rank.has_nan = rank.largest > kInfinityBits;
-    return rank;
   }
   return select_by_histogram(spans, k);
 }

@@ -4,9 +4,17 @@
 // Several threads count in tables of their own. Neighbours count in two tables, because a run of
 // equal values would make each increment wait for the one before. The tables are 32 bits wide,
 // to stay in cache, and are added to a wide one before they can overflow.
+//
+// After a preview the first pass is one with a bracket, as in select.cc. The sample is made of
+// runs, whose values may have more in common than with others (rows differ in size): how much the
+// runs differ tells how wide the bracket must be.
 #include <algorithm>
 #include <bit>
+#include <cmath>
 #include <cstddef>
+#include <iterator>
+#include <optional>
+#include <utility>
 
 #include "src/base/parallel.h"
 #include "src/kernels/select.h"
@@ -69,12 +77,87 @@ void count_low(const float* values, std::int64_t n, std::uint32_t high,
                      });
 }
 
+// How far rank k of all values may be from its place in the sample.
+double radius_of(const std::vector<float>& sample, std::int64_t run, double share) {
+  constexpr double kDeviations = 6;
+  const auto size = static_cast<double>(sample.size());
+  const FloatSpan spans[] = {FloatSpan(sample)};
+  const auto rank = static_cast<std::int64_t>(share * (size - 1));
+  const std::uint32_t middle = select_magnitude(spans, rank).bits;
+  double squares = size * share * (1 - share);  // if all were independent
+  double between = 0;
+  for (std::size_t begin = 0; begin < sample.size();
+       begin += static_cast<std::size_t>(run)) {
+    const std::size_t end =
+        std::min(sample.size(), begin + static_cast<std::size_t>(run));
+    std::int64_t below = 0;
+    for (std::size_t i = begin; i < end; ++i) {
+      below += magnitude(sample[i]) < middle ? 1 : 0;
+    }
+    const double more =
+        static_cast<double>(below) - share * static_cast<double>(end - begin);
+    between += more * more;
+  }
+  squares = std::max(squares, between);
+  return kDeviations * (std::sqrt(squares) + 1);
+}
+
 }  // namespace
+
+struct MagnitudeHistogram::Inside {
+  static constexpr std::size_t kMost = std::size_t{1} << 20;  // values of a part
+
+  Bracket bracket;
+  BracketCounts counts[kParts];
+  std::vector<float> values[kParts];
+  bool too_many[kParts] = {};
+};
 
 MagnitudeHistogram::MagnitudeHistogram(std::int64_t k)
     : k_(k), narrow_(2 * kBins), wide_(kBins) {}
+MagnitudeHistogram::~MagnitudeHistogram() = default;
+MagnitudeHistogram::MagnitudeHistogram(MagnitudeHistogram&&) noexcept = default;
+MagnitudeHistogram& MagnitudeHistogram::operator=(MagnitudeHistogram&&) noexcept =
+    default;
+
+void MagnitudeHistogram::preview(std::span<const float> sample, std::int64_t run,
+                                 std::int64_t n) {
+  if (pass_ != 0 || seen_ != 0 || sample.empty()) return;
+  const std::vector<float> values(sample.begin(), sample.end());
+  const double share = (static_cast<double>(k_) + 0.5) / static_cast<double>(n);
+  const BracketEstimate estimate =
+      bracket_of(values, n, k_, radius_of(values, run, share));
+  if (estimate.inside * static_cast<double>(n) > 0.75 * kParts * Inside::kMost) return;
+  inside_ = std::make_unique<Inside>();
+  inside_->bracket = estimate.bracket;
+  inside_->bracket.count_ends = true;
+}
+
+void MagnitudeHistogram::add_bracketed(const float* values, std::int64_t n) {
+  Inside& inside = *inside_;
+  parallel_pieces(n, std::max(kPart, piece_count(n, kParts)),
+                  [&](std::int64_t part, std::int64_t begin, std::int64_t end) {
+                    std::vector<float>& kept = inside.values[part];
+                    for_bracket_blocks(
+                        values + begin, end - begin, inside.bracket,
+                        [&](const BracketCounts& found, const float* some) {
+                          inside.counts[part].add(found);
+                          if (kept.size() > Inside::kMost) {
+                            inside.too_many[part] = true;
+                          } else {
+                            kept.insert(kept.end(), some, some + found.inside);
+                          }
+                          return true;
+                        });
+                  });
+  for (const BracketCounts& counts : inside.counts) {
+    largest_ = std::max(largest_, static_cast<std::uint32_t>(counts.largest));
+  }
+  seen_ += n;
+}
 
 void MagnitudeHistogram::add(const float* values, std::int64_t n) {
+  if (inside_) return add_bracketed(values, n);
   while (n > 0) {
     if (unflushed_ == kFlushAt) flush();
     const std::int64_t size = std::min(n, kFlushAt - unflushed_);
@@ -108,15 +191,21 @@ void MagnitudeHistogram::flush() {
   unflushed_ = 0;
 }
 
-void MagnitudeHistogram::merge(const MagnitudeHistogram& other) {
-  for (std::size_t bin = 0; bin < kBins; ++bin) wide_[bin] += other.wide_[bin];
-  for (std::size_t at = 0; at < narrow_.size(); ++at)
-    wide_[at % kBins] += other.narrow_[at];
-  seen_ += other.seen_;
-  largest_ = std::max(largest_, other.largest_);
-}
-
 bool MagnitudeHistogram::next_pass() {
+  if (inside_) {
+    const std::unique_ptr<Inside> inside = std::move(inside_);
+    BracketCounts counts;
+    for (const BracketCounts& of_part : inside->counts) counts.add(of_part);
+    const std::vector<FloatSpan> spans(std::begin(inside->values),
+                                       std::end(inside->values));
+    const bool all =
+        std::none_of(std::begin(inside->too_many), std::end(inside->too_many),
+                     [](bool many) { return many; });
+    const auto rank = all ? rank_in(inside->bracket, counts, spans, k_) : std::nullopt;
+    if (rank) result_ = *rank;
+    if (!rank) seen_ = 0;
+    return !rank;
+  }
   flush();
   std::size_t bin = 0;
   while (bin + 1 < kBins && below_ + wide_[bin] <= k_) below_ += wide_[bin++];

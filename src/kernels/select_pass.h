@@ -3,6 +3,11 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "src/kernels/select.h"
 
 namespace pith::kernels {
 
@@ -47,6 +52,20 @@ BracketCounts bracket_pass(const BracketInput& input, const Bracket& bracket,
                            float* out) noexcept;
 BracketCounts reference_bracket_pass(const BracketInput& input, const Bracket& bracket,
                                      float* out) noexcept;
+
+/// The bracket of a sample around rank k of n values, and the share of the values to be
+/// expected inside: `radius` ranks of the sample to both sides.
+struct BracketEstimate {
+  Bracket bracket;
+  double inside = 1;
+};
+BracketEstimate bracket_of(const std::vector<float>& sample, std::int64_t n,
+                           std::int64_t k, double radius);
+
+/// Rank k, if it is not outside of the bracket after all. `inside` is what passes over all
+/// values have collected.
+std::optional<MagnitudeRank> rank_in(const Bracket& bracket, BracketCounts counts,
+                                     std::span<const FloatSpan> inside, std::int64_t k);
 
 /// Goes over n values in four streams, block by block: take(counts, inside) gets what each block
 /// has, and ends it by returning false.

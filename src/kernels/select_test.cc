@@ -140,11 +140,8 @@ RC_GTEST_PROP(Select, HistogramInAnyChunksEqualsTheReference,
   MagnitudeHistogram histogram(k);
   int passes = 0;
   do {
-    MagnitudeHistogram other = histogram;
     histogram.add(values.data() + first, n - first);
-    MagnitudeHistogram rest = other;
-    rest.add(values.data(), first);
-    histogram.merge(rest);
+    histogram.add(values.data(), first);
     RC_ASSERT(histogram.seen() == n);
     ++passes;
   } while (histogram.next_pass());
@@ -152,6 +149,66 @@ RC_GTEST_PROP(Select, HistogramInAnyChunksEqualsTheReference,
   const MagnitudeRank expected = reference_select_magnitude(values.data(), n, k);
   RC_ASSERT(histogram.result() == expected);
   RC_ASSERT(select_magnitude(values.data(), n, k) == expected);
+}
+
+// Runs of 64 neighbours, one from each part of the values.
+std::vector<float> runs_of(const std::vector<float>& values) {
+  std::vector<float> sample;
+  const std::size_t stretch = values.size() / 256;
+  for (std::size_t run = 0; run < 256; ++run) {
+    const std::size_t at = run * stretch + run * 7919 % (stretch - 64);
+    sample.insert(sample.end(), values.begin() + static_cast<std::ptrdiff_t>(at),
+                  values.begin() + static_cast<std::ptrdiff_t>(at) + 64);
+  }
+  return sample;
+}
+
+// Passes that a histogram needs after a preview; its result must be that of the reference.
+int passes_after(const std::vector<float>& sample, const std::vector<float>& values,
+                 std::int64_t k) {
+  const auto n = static_cast<std::int64_t>(values.size());
+  MagnitudeHistogram histogram(k);
+  histogram.preview(sample, 64, n);
+  int passes = 0;
+  do {
+    for (std::int64_t at = 0; at < n; at += 100000) {
+      histogram.add(values.data() + at, std::min<std::int64_t>(100000, n - at));
+    }
+    EXPECT_EQ(histogram.seen(), n);
+    ++passes;
+  } while (histogram.next_pass());
+  EXPECT_EQ(histogram.result(), reference_select_magnitude(values.data(), n, k));
+  return passes;
+}
+
+TEST(Select, APreviewSavesAPass) {
+  const std::int64_t n = 1 << 20;
+  std::vector<float> values(n);
+  std::vector<float> rows(n);  // whose sizes differ
+  std::mt19937 random(3);
+  std::normal_distribution<float> normal;
+  for (std::int64_t i = 0; i < n; ++i) {
+    const auto at = static_cast<std::size_t>(i);
+    values[at] = normal(random);
+    rows[at] = normal(random) * std::exp(0.3F * static_cast<float>(i / 4096 % 7));
+  }
+  std::vector<float> ties(n, 0.5F);
+  std::fill(ties.begin() + n / 3, ties.end(), -2.0F);
+  for (const std::int64_t k : {std::int64_t{0}, n / 100, n / 2, n * 9 / 10, n - 1}) {
+    SCOPED_TRACE(k);
+    EXPECT_EQ(passes_after(runs_of(values), values, k), 1);
+    EXPECT_EQ(passes_after(runs_of(rows), rows, k), 1);
+    EXPECT_EQ(passes_after(runs_of(ties), ties, k), 1);
+  }
+}
+
+TEST(Select, APreviewThatMisleadsCostsAPassOnly) {
+  std::vector<float> values(1 << 20);
+  for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(i);
+  values[12345] = std::numeric_limits<float>::quiet_NaN();
+  const std::vector<float> beginning(values.begin(), values.begin() + 16384);
+  EXPECT_EQ(passes_after(beginning, values, 1 << 19), 3);
+  EXPECT_EQ(passes_after({}, values, 1 << 19), 2);
 }
 
 }  // namespace
