@@ -18,12 +18,11 @@ namespace {
 // Plain numbers can be read from any element on; blocks only by rows.
 bool is_plain(const TensorInfo& tensor) { return tensor.encoding.dtype.has_value(); }
 
-// Archives may be compressed: their tensors are read from the beginning to the end.
+}  // namespace
+
 bool reads_forward(Format format) {
   return format == Format::kNpz || format == Format::kPytorch;
 }
-
-}  // namespace
 
 std::span<std::byte> use_buffer(Buffer& buffer, std::int64_t bytes) {
   if (buffer.size() < bytes) buffer = Buffer(bytes);
@@ -60,9 +59,14 @@ Status PieceList::add(std::size_t tensor) {
   return {};
 }
 
-Status PieceList::add_aligned(std::size_t tensor, std::int64_t alignment) {
+std::int64_t PieceList::strip(std::int64_t alignment) {
+  return std::max<std::int64_t>(1, kElements / alignment) * alignment;
+}
+
+Status PieceList::add_aligned(std::size_t tensor, std::int64_t alignment,
+                              std::int64_t strips) {
   const TensorInfo& info = checkpoint_->tensors()[tensor];
-  const std::int64_t step = std::max<std::int64_t>(1, kElements / alignment) * alignment;
+  const std::int64_t step = strip(alignment);
   // As stored, as f32 twice and as written.
   constexpr std::int64_t kBytes = 4 + 4 + 4 + 4;
   if (step > max_memory_ / kBytes && info.shape.elements() > max_memory_ / kBytes) {
@@ -72,7 +76,10 @@ Status PieceList::add_aligned(std::size_t tensor, std::int64_t alignment) {
                         printable(info.name), step, step * kBytes, max_memory_)};
   }
   threads_ = std::clamp<std::int64_t>(max_memory_ / (step * kBytes), 1, threads_);
-  add_pieces(tensor, step);
+  // Of further strips only what is written is held.
+  constexpr std::int64_t kWritten = 4;
+  const std::int64_t room = max_memory_ / threads_ / step - kBytes;
+  add_pieces(tensor, step * std::clamp<std::int64_t>(room / kWritten, 1, strips));
   return {};
 }
 

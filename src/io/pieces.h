@@ -56,8 +56,12 @@ class PieceList {
   Status add(std::size_t tensor);
 
   /// The same cut at multiples of `alignment` elements, whatever the memory; kNoSpace if so
-  /// many do not fit in it.
-  Status add_aligned(std::size_t tensor, std::int64_t alignment);
+  /// many do not fit in it. A piece has up to `strips` times strip(alignment) elements, as
+  /// the memory allows.
+  Status add_aligned(std::size_t tensor, std::int64_t alignment, std::int64_t strips = 1);
+
+  /// About kElements: what is worked on at once where pieces begin at such multiples.
+  [[nodiscard]] static std::int64_t strip(std::int64_t alignment);
 
   [[nodiscard]] const Checkpoint& checkpoint() const { return *checkpoint_; }
   /// Pieces of one item are worked on in order by one thread.
@@ -112,6 +116,9 @@ class PieceReader {
   Buffer bytes_;
   Buffer values_;
 };
+
+/// Archives may be compressed: their tensors are read from the beginning to the end.
+[[nodiscard]] bool reads_forward(Format format);
 
 /// At least `bytes` of `buffer`, which grows if it must and is never smaller again.
 std::span<std::byte> use_buffer(Buffer& buffer, std::int64_t bytes);

@@ -67,7 +67,7 @@ class Engine {
     for (TensorPlan* tensor : batch) {
       TensorRun& run = runs.emplace_back(plan_, *tensor, writer_, options_);
       run_of[tensor->source] = &run;
-      PITH_OK(list.add_aligned(tensor->source, run.alignment()));
+      PITH_OK(list.add_aligned(tensor->source, run.alignment(), run.strips()));
       const TensorInfo& info = plan_.source->tensors()[tensor->source];
       // A pass is work too, but what is shown is what is done.
       const auto tell = [&](std::int64_t /*bytes*/) {

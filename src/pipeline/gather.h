@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <span>
 
+#include "src/kernels/gather.h"
+
 namespace pith {
 
 /// Rows and the mask of what is kept of them (BitMask).
@@ -14,30 +16,18 @@ struct KeptRows {
   std::int64_t cols;
 };
 
-/// Elements of `from` that are kept, one after the other; `to` has room for one more. Every
-/// element is stored, and the next one over it unless it is kept: no branch depends on the
-/// mask, which is as good as random.
+/// Elements of `from` that are kept, one after the other; `to` has room for eight more.
 template <typename T>
 void gather_rows(const KeptRows& kept, std::span<const std::byte> from, std::byte* to) {
   const T* in = reinterpret_cast<const T*>(from.data());
   T* out = reinterpret_cast<T*>(to);
-  const std::uint8_t* mask = kept.mask;
-  for (std::int64_t row = 0; row < kept.rows; ++row) {
-    std::int64_t c = 0;
-    for (; c + 8 <= kept.cols; c += 8, ++mask) {
-      const std::uint32_t bits = *mask;
-      for (std::uint32_t i = 0; i < 8; ++i) {
-        *out = in[i];
-        out += (bits >> i) & 1U;
-      }
-      in += 8;
-    }
-    if (c == kept.cols) continue;
-    for (std::uint32_t i = 0; c < kept.cols; ++c, ++i) {
-      *out = *in++;
-      out += (static_cast<std::uint32_t>(*mask) >> i) & 1U;
-    }
-    ++mask;
+  // Rows of whole bytes of the mask are one long row.
+  const bool whole = kept.cols % 8 == 0;
+  const std::int64_t rows = whole ? 1 : kept.rows;
+  const std::int64_t cols = whole ? kept.rows * kept.cols : kept.cols;
+  for (std::int64_t row = 0; row < rows; ++row) {
+    out +=
+        kernels::gather(in + row * cols, kept.mask + row * ((cols + 7) / 8), cols, out);
   }
 }
 

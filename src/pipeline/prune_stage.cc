@@ -24,7 +24,11 @@ class PruneStageStream : public StageStream {
  public:
   explicit PruneStageStream(PruneStream stream) : stream_(std::move(stream)) {}
 
+  void preview(std::span<const float> sample, std::int64_t run) override {
+    stream_.preview(sample, run);
+  }
   bool needs_pass() const override { return stream_.needs_pass(); }
+  std::optional<float> largest() const override { return stream_.largest(); }
   Status feed(std::span<const float> values) override { return stream_.feed(values); }
   Status end_pass() override { return stream_.end_pass(); }
   Status apply(std::span<float> values) override { return stream_.apply(values); }

@@ -17,6 +17,8 @@ std::int64_t Storage::stored_bytes(const Shape& shape) const {
          scheme->zero_point_bytes(shape);
 }
 
+void StageStream::preview(std::span<const float> /*sample*/, std::int64_t /*run*/) {}
+
 Status StageStream::feed(std::span<const float> /*values*/) { return {}; }
 
 Status StageStream::end_pass() { return {}; }

@@ -17,6 +17,10 @@ namespace {
 
 constexpr std::int64_t kPassElements = std::int64_t{1} << 20;  // at once
 
+// Of a preview.
+constexpr std::int64_t kRuns = 512;
+constexpr std::int64_t kRun = 128;
+
 }  // namespace
 
 std::span<float> as_floats(std::span<std::byte> bytes) {
@@ -84,14 +88,13 @@ Status TensorRun::run_pass(std::size_t streams, Buffer& scratch,
   const std::span<float> buffer =
       as_floats(use_buffer(scratch, std::min(step, elements) * 4));
   // A quantizer refuses them by itself.
-  const bool checks = options_.non_finite == NonFiniteChoice::kZero || !streams_.empty();
-  const bool forward = plan_.source->format() == Format::kNpz ||
-                       plan_.source->format() == Format::kPytorch;
+  const bool checks =
+      options_.non_finite == NonFiniteChoice::kZero || (!streams_.empty() && !checked_);
+  const bool forward = reads_forward(plan_.source->format());
   for (std::int64_t begin = 0; begin < elements; begin += step) {
     const std::int64_t count = std::min(step, elements - begin);
     const std::span<float> values = buffer.first(static_cast<std::size_t>(count));
-    const std::int64_t piece =
-        forward ? count : std::max<std::int64_t>(1, PieceList::kElements / unit) * unit;
+    const std::int64_t piece = forward ? count : PieceList::strip(unit);
     std::vector<Status> found(static_cast<std::size_t>(piece_count(count, piece)));
     parallel_pieces(
         count, piece, [&](std::int64_t i, std::int64_t first, std::int64_t end) {
@@ -115,7 +118,41 @@ Status TensorRun::run_pass(std::size_t streams, Buffer& scratch,
     PITH_OK(take(values, begin));
     PITH_OK(progress(count * std::max<std::int64_t>(1, info_.bytes) / elements));
   }
+  checked_ = checks;
   return {};
+}
+
+// Shows the first stage some values, which may save it a pass.
+Status TensorRun::preview() {
+  const std::int64_t stretch = tensor_.header.shape.elements() / kRuns;
+  if (streams_.empty() || !streams_[0]->needs_pass() || !info_.encoding.dtype ||
+      reads_forward(plan_.source->format()) || stretch < 8 * kRun) {
+    return {};
+  }
+  PieceReader reader(*plan_.source);
+  std::vector<float> sample;
+  for (std::int64_t run = 0; run < kRuns; ++run) {
+    // Not always in the same columns; any fixed function does.
+    const auto jitter = static_cast<std::int64_t>(
+        (static_cast<std::uint64_t>(run) * 0x9e3779b97f4a7c15u >> 32) %
+        static_cast<std::uint64_t>(stretch - kRun));
+    PITH_TRY(const std::span<const float> values,
+             reader.values({tensor_.source, run * stretch + jitter, kRun, 0}));
+    sample.insert(sample.end(), values.begin(), values.end());
+  }
+  streams_[0]->preview(sample, kRun);
+  return {};
+}
+
+// Pruning may know already what a scan would find.
+Status TensorRun::scan_by_stages() {
+  const Scheme& scheme = *tensor_.record.scheme;
+  const bool by_largest = scheme.symmetric && (scheme.rule == ScaleRule::kAbsmax ||
+                                               scheme.rule == ScaleRule::kHalfRange);
+  if (streams_.empty() || !by_largest) return {};
+  const float largest = streams_.back()->largest().value_or(INFINITY);
+  if (!std::isfinite(largest)) return {};
+  return quantizer_->set_largest(largest);
 }
 
 Status TensorRun::prepare(const std::function<Status(std::int64_t)>& progress,
@@ -125,6 +162,7 @@ Status TensorRun::prepare(const std::function<Status(std::int64_t)>& progress,
                                ? NonFinite::kError
                                : NonFinite::kCount;
   if (tensor_.header.shape.elements() > 0) PITH_OK(make_streams());
+  PITH_OK(preview());
   for (std::size_t i = 0; i < streams_.size(); ++i) {
     while (streams_[i]->needs_pass()) {
       PITH_OK(run_pass(i, scratch, progress, [&](std::span<float> values, std::int64_t) {
@@ -138,6 +176,7 @@ Status TensorRun::prepare(const std::function<Status(std::int64_t)>& progress,
              Quantizer::make(*tensor_.record.scheme, tensor_.header.shape,
                              printable(tensor_.header.name), policy));
     quantizer_.emplace(std::move(quantizer));
+    if (quantizer_->needs_scan()) PITH_OK(scan_by_stages());
     while (quantizer_->needs_scan()) {
       PITH_OK(run_pass(streams_.size(), scratch, progress,
                        [&](std::span<float> values, std::int64_t first) -> Status {

@@ -6,7 +6,8 @@
 //   for (each piece, by any thread, in order) PITH_OK(run.encode(worker, piece));
 //   PITH_OK(run.finish());                    // checksums and figures are known
 //
-// A piece is read, changed, coded and written by one thread while it is in its cache. What
+// A piece has some strips. A strip is read, changed and coded by one thread while it is in
+// its cache; what it is stored as is written with that of the whole piece. What
 // depends on the order of pieces (pruning ties by index, places of kept codes, checksums,
 // sums of errors) is done in turns.
 #pragma once
@@ -57,6 +58,8 @@ class TensorRun {
 
   /// Pieces begin at multiples of it.
   [[nodiscard]] std::int64_t alignment() const;
+  /// Strips that a piece may have.
+  [[nodiscard]] std::int64_t strips() const;
   /// Makes streams and the quantizer, and runs their passes with all threads. `progress` is
   /// told of bytes read. `scratch` is used again by the next tensor: fresh memory is slow.
   Status prepare(const std::function<Status(std::int64_t)>& progress, Buffer& scratch);
@@ -87,16 +90,23 @@ class TensorRun {
   using Take = std::function<Status(std::span<float>, std::int64_t)>;
   Status run_pass(std::size_t streams, Buffer& scratch,
                   const std::function<Status(std::int64_t)>& progress, const Take& take);
+  Status preview();
+  Status scan_by_stages();
   Status copy(CompressWorker& worker, const Piece& piece);
   Result<TensorView> read(CompressWorker& worker, const Piece& piece,
                           std::span<const float>& values);
   Status change(CompressWorker& worker, const Piece& piece, PieceWork& work);
   Status clean(std::span<float> values, std::int64_t first) const;
-  Status store_values(CompressWorker& worker, const Piece& piece, PieceWork& work);
-  Status store_codes(CompressWorker& worker, const Piece& piece, PieceWork& work);
-  void pack_words(CompressWorker& worker, const Piece& piece, PieceWork& work) const;
+  void make_room(CompressWorker& worker, const Piece& piece, PieceWork& work) const;
+  Status store_values(CompressWorker& worker, const Piece& piece, const Piece& strip,
+                      PieceWork& work);
+  Status store_codes(CompressWorker& worker, const Piece& piece, const Piece& strip,
+                     PieceWork& work);
+  void add_figures(const Piece& strip, std::span<const float> before,
+                   std::span<const float> after, PieceWork& work) const;
+  void pack_words(std::span<const std::byte> codes, std::span<std::byte> words) const;
   void gather(CompressWorker& worker, const Piece& piece, PieceWork& work) const;
-  Status finish_piece(CompressWorker& worker, const Piece& piece, PieceWork& work);
+  Status finish_piece(const Piece& piece, PieceWork& work);
   Status write_part(std::size_t part, std::int64_t offset,
                     std::span<const std::byte> bytes);
   void add_sample(const TensorView& source, std::int64_t first);
@@ -108,7 +118,8 @@ class TensorRun {
   const CompressOptions& options_;
 
   std::vector<std::unique_ptr<StageStream>> streams_;
-  Buffer whole_;  // all values, if a stage cannot work row by row
+  Buffer whole_;          // all values, if a stage cannot work row by row
+  bool checked_ = false;  // a pass has found all values finite
   std::optional<Quantizer> quantizer_;
   std::vector<Part> parts_;
   Turns change_turns_;

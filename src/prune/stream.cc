@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <bit>
 #include <optional>
 #include <utility>
 
@@ -19,18 +20,27 @@ namespace {
 
 constexpr std::int64_t kStreamScores = 4096;  // made at once
 
-// Elements of all tensors by one threshold, found in two passes.
+// Elements of all tensors by one threshold, found in passes.
 class ElementChoice {
  public:
   ElementChoice(const PruneOptions& options, std::int64_t n)
       : importance_(options.importance),
         min_nonzero_(options.min_nonzero),
+        n_(n),
         count_(prune_count(options, n)),
         all_(std::max<std::int64_t>(0, count_ - 1)) {
     if (!orders_by_magnitude(importance_) && count_ > 0) nonzero_.emplace(0);
   }
 
-  [[nodiscard]] bool needs_pass() const { return count_ > 0 && passes_ < 2; }
+  [[nodiscard]] bool needs_pass() const { return count_ > 0 && !known_; }
+  void preview(std::span<const float> sample, std::int64_t run) {
+    if (orders_by_magnitude(importance_) && count_ > 0) all_.preview(sample, run, n_);
+  }
+  [[nodiscard]] std::optional<float> largest() const {
+    // Something is left, and by magnitude the largest goes last.
+    if (!known_ || count_ == n_ || !orders_by_magnitude(importance_)) return std::nullopt;
+    return std::bit_cast<float>(all_.result().largest);
+  }
   /// Its budgets shrink as rows are pruned.
   [[nodiscard]] Threshold& threshold() { return threshold_; }
   void rewind() { threshold_ = whole_; }
@@ -60,7 +70,7 @@ class ElementChoice {
   }
 
   void end_pass() {
-    if (nonzero_ && passes_ == 0) {
+    if (nonzero_ && !ranked_) {
       const std::int64_t total = nonzero_->seen();
       may_go_ = total - std::min(min_nonzero_, total);
       if (may_go_ == total)
@@ -68,9 +78,10 @@ class ElementChoice {
       else
         nonzero_->set_rank(may_go_);
     }
-    ++passes_;
+    ranked_ = true;
     if (nonzero_) nonzero_->next_pass();
     if (all_.next_pass()) return;
+    known_ = true;
     threshold_ = Threshold::first(count_, all_.result());
     if (nonzero_) threshold_.limit_nonzero(may_go_, nonzero_->result());
     whole_ = threshold_;
@@ -79,11 +90,13 @@ class ElementChoice {
  private:
   Importance importance_;
   std::int64_t min_nonzero_;
+  std::int64_t n_;
   std::int64_t count_;
   kernels::MagnitudeHistogram all_;
   std::optional<kernels::MagnitudeHistogram> nonzero_;  // of non-zero weights only
   std::int64_t may_go_ = 0;
-  int passes_ = 0;
+  bool ranked_ = false;  // of nonzero_, after the first pass
+  bool known_ = false;   // the threshold is
   Threshold threshold_ = Threshold::none();
   Threshold whole_ = Threshold::none();  // as it was before any row
 };
@@ -197,6 +210,14 @@ Result<PruneStream> PruneStream::make(const PruneOptions& options,
 bool PruneStream::needs_pass() const {
   if (impl_->elements) return impl_->elements->needs_pass();
   return impl_->units && !impl_->chosen;
+}
+
+void PruneStream::preview(std::span<const float> sample, std::int64_t run) {
+  if (impl_->elements) impl_->elements->preview(sample, run);
+}
+
+std::optional<float> PruneStream::largest() const {
+  return impl_->elements ? impl_->elements->largest() : std::nullopt;
 }
 
 Status PruneStream::feed(std::span<const float> rows) {

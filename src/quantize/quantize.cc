@@ -213,6 +213,21 @@ Status Quantizer::end_scan() {
   return finish_scan();
 }
 
+Status Quantizer::set_largest(float magnitude) {
+  if (!needs_scan() || !scheme_.symmetric ||
+      (scheme_.rule != ScaleRule::kAbsmax && scheme_.rule != ScaleRule::kHalfRange)) {
+    return Status::invalid_argument(
+        prefix() + "the scale does not come from one largest magnitude, expected scan()");
+  }
+  if (!(magnitude >= 0 && std::isfinite(magnitude))) {
+    return Status::invalid_argument(fmt::format(
+        "{}the largest magnitude is {}, expected a finite number of 0 or more", prefix(),
+        magnitude));
+  }
+  scan_->extremes.positive = std::bit_cast<std::uint32_t>(magnitude);
+  return finish_scan();
+}
+
 Status Quantizer::finish_scan() {
   scans_left_ = 0;
   const Extremes& extremes = scan_->extremes;

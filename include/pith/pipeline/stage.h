@@ -67,6 +67,7 @@ struct StageTensor {
 
 /// What a stage does to tensors that are read row by row:
 ///
+///   stream.preview(sample, run);              // optional: may save a pass
 ///   while (stream.needs_pass()) {
 ///     for (each chunk) PITH_OK(stream.feed(chunk));
 ///     PITH_OK(stream.end_pass());
@@ -80,11 +81,15 @@ class StageStream {
  public:
   virtual ~StageStream() = default;
 
+  /// Values from all over the tensor, in runs of `run` neighbours, before the first pass.
+  virtual void preview(std::span<const float> sample, std::int64_t run);
   /// True while all values must be fed once more.
   [[nodiscard]] virtual bool needs_pass() const { return false; }
   virtual Status feed(std::span<const float> values);
   virtual Status end_pass();
   virtual Status apply(std::span<float> values) = 0;
+  /// The largest magnitude that apply() leaves, if passes have told it.
+  [[nodiscard]] virtual std::optional<float> largest() const { return std::nullopt; }
   /// Goes back to the first chunk: apply() is to begin anew.
   virtual Status rewind() { return {}; }
   /// apply() that also tells what is kept, in the bytes of those rows as in BitMask.

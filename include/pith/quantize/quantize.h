@@ -127,6 +127,10 @@ class Quantizer {
   /// Ends a pass. kInvalidArgument if it did not see all elements.
   Status end_scan();
 
+  /// In place of a scan, where the largest magnitude of all elements is known already.
+  /// kInvalidArgument unless a scan is needed for a symmetric scale by largest magnitude.
+  Status set_largest(float magnitude);
+
   /// Writes the codes of a part and the scales of its groups: code_offset(),
   /// group_offset() of Scheme tell where they belong in the whole. With `figures`, adds
   /// the part's figures to it, as elements from `first` on. kInvalidArgument if a scan is

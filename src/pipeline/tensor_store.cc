@@ -1,0 +1,258 @@
+// How TensorRun turns the values of a piece into what is written.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <bit>
+
+#include "src/base/text.h"
+#include "src/kernels/convert.h"
+#include "src/pipeline/gather.h"
+#include "src/pipeline/tensor_work.h"
+#include "src/quantize/measure.h"
+
+namespace pith {
+namespace {
+
+// Bytes of a row in words of 32 bits.
+std::int64_t word_row_bytes(std::int64_t cols, int bits) {
+  return (cols * bits + 31) / 32 * 4;
+}
+
+std::span<std::byte> part_of(std::span<std::byte> all, std::int64_t begin,
+                             std::int64_t end) {
+  return all.subspan(static_cast<std::size_t>(begin),
+                     static_cast<std::size_t>(end - begin));
+}
+
+}  // namespace
+
+void TensorRun::make_room(CompressWorker& worker, const Piece& piece,
+                          PieceWork& work) const {
+  if (!tensor_.record.scheme) {
+    if (tensor_.record.dtype == DType::kF32) return;
+    work.out = work.codes = use_buffer(worker.codes, piece.count * 2);
+    return;
+  }
+  const Scheme& scheme = *tensor_.record.scheme;
+  const Shape& shape = tensor_.header.shape;
+  const std::int64_t end = piece.begin + piece.count;
+  const std::int64_t groups =
+      scheme.group == Group::kTensor
+          ? 1
+          : scheme.group_offset(shape, end) - scheme.group_offset(shape, piece.begin);
+  const std::int64_t scale_bytes =
+      scheme.layout == Layout::kBlocks ? 0 : bits_of(scheme.scale_type) / 8;
+  work.out = work.codes =
+      use_buffer(worker.codes,
+                 scheme.code_offset(shape, end) - scheme.code_offset(shape, piece.begin));
+  work.scales = use_buffer(worker.scales, groups * scale_bytes);
+  work.zero_points = use_buffer(worker.zero_points, scheme.symmetric ? 0 : groups);
+  if (tensor_.packed) {
+    const std::int64_t rows = piece.count / shape.cols();
+    work.out = work.words =
+        use_buffer(worker.out, rows * word_row_bytes(shape.cols(), scheme.bits));
+  }
+}
+
+Status TensorRun::store_values(CompressWorker& worker, const Piece& piece,
+                               const Piece& strip, PieceWork& work) {
+  const DType dtype = *tensor_.record.dtype;
+  const std::span<const float> values = work.after.empty() ? work.before : work.after;
+  std::span<const float> decoded = values;
+  if (dtype == DType::kF32) {
+    work.out = std::as_bytes(values);
+  } else {
+    const std::int64_t at = (strip.begin - piece.begin) * 2;
+    const std::span<std::byte> out = part_of(work.codes, at, at + strip.count * 2);
+    const std::uint32_t largest = kernels::from_f32(
+        {.in = values.data(), .to = dtype, .out = out.data(), .count = strip.count});
+    if (largest >= kernels::overflow_bits(dtype)) {
+      for (std::size_t i = 0; i < values.size(); ++i) {
+        const std::uint32_t bits =
+            std::bit_cast<std::uint32_t>(values[i]) & kernels::kMagnitudeMask;
+        if (bits < kernels::overflow_bits(dtype) || bits >= kernels::kInfinityBits)
+          continue;
+        return Status::invalid_argument(fmt::format(
+            "tensor '{}': element {} is {}, beyond the largest {}; bf16 holds "
+            "it, or keep the tensor",
+            printable(tensor_.header.name), strip.begin + static_cast<std::int64_t>(i),
+            values[i], to_string(dtype)));
+      }
+    }
+    const std::span<float> back = as_floats(use_buffer(worker.decoded, strip.count * 4));
+    kernels::to_f32(
+        {.from = dtype, .in = out.data(), .out = back.data(), .count = strip.count});
+    decoded = back;
+  }
+  add_figures(strip, work.before, decoded, work);
+  if (sample_) sample_->add_after(strip.begin, decoded);
+  if (tensor_.sparse()) gather(worker, piece, work);
+  return {};
+}
+
+void TensorRun::add_figures(const Piece& strip, std::span<const float> before,
+                            std::span<const float> after, PieceWork& work) const {
+  ErrorFigures& figures = work.figures.emplace_back();
+  for (std::int64_t i = 0; i < strip.count; i += kErrorChunk) {
+    add_chunk(figures, before.data() + i, after.data() + i,
+              std::min(kErrorChunk, strip.count - i), strip.begin + i);
+  }
+}
+
+Status TensorRun::store_codes(CompressWorker& worker, const Piece& piece,
+                              const Piece& strip, PieceWork& work) {
+  const Scheme& scheme = *tensor_.record.scheme;
+  const Shape& shape = tensor_.header.shape;
+  const std::int64_t begin = strip.begin;
+  const std::int64_t end = begin + strip.count;
+  const auto code = [&](std::int64_t element) {
+    return scheme.code_offset(shape, element) - scheme.code_offset(shape, piece.begin);
+  };
+  CodeSpans out = {part_of(work.codes, code(begin), code(end)), work.scales,
+                   work.zero_points};
+  if (scheme.group != Group::kTensor && scheme.layout != Layout::kBlocks) {
+    const std::int64_t before = scheme.group_offset(shape, piece.begin);
+    const std::int64_t first = scheme.group_offset(shape, begin) - before;
+    const std::int64_t last = scheme.group_offset(shape, end) - before;
+    const std::int64_t bytes = bits_of(scheme.scale_type) / 8;
+    out.scales = part_of(work.scales, first * bytes, last * bytes);
+    if (!scheme.symmetric) out.zero_points = part_of(work.zero_points, first, last);
+  }
+  const bool changed = !work.after.empty();
+  TensorView view = work.source;
+  if (changed) {
+    PITH_TRY(view, part_view(DType::kF32, strip.count, std::as_bytes(work.after)));
+  }
+  ErrorFigures coding;  // of what stages left
+  const bool may_saturate =
+      scheme.rule == ScaleRule::kPercentile || scheme.rule == ScaleRule::kGiven;
+  PITH_OK(
+      quantizer_->encode(view, begin, out, !changed || may_saturate ? &coding : nullptr));
+  if (changed) {
+    // Against the source, not against what was pruned already.
+    const std::span<float> decoded =
+        as_floats(use_buffer(worker.decoded, strip.count * 4));
+    PITH_OK(dequantize_part(scheme, shape, begin,
+                            {out.codes, out.scales, out.zero_points}, decoded));
+    add_figures(strip, work.before, decoded, work);
+    work.figures.back().saturated = coding.saturated;
+    if (sample_) sample_->add_after(begin, work.after);
+  } else {
+    work.figures.push_back(coding);
+  }
+  if (sample_) sample_->add_codes(begin, strip.count, out.codes);
+  if (tensor_.packed) {
+    const std::int64_t row = (begin - piece.begin) / shape.cols();
+    const std::int64_t at = row * word_row_bytes(shape.cols(), scheme.bits);
+    pack_words(out.codes, work.words.subspan(static_cast<std::size_t>(at)));
+  }
+  if (tensor_.sparse()) gather(worker, piece, work);
+  return {};
+}
+
+// Offset binary in words of 32 bits, each row begins one.
+void TensorRun::pack_words(std::span<const std::byte> codes,
+                           std::span<std::byte> words) const {
+  const int bits = tensor_.record.scheme->bits;
+  const std::int64_t cols = tensor_.header.shape.cols();
+  const std::int64_t from = (cols * bits + 7) / 8;
+  const std::int64_t to = word_row_bytes(cols, bits);
+  const std::byte flip{bits == 4 ? std::uint8_t{0x88} : std::uint8_t{0x80}};
+  const std::int64_t rows = from == 0 ? 0 : std::ssize(codes) / from;
+  for (std::int64_t row = 0; row < rows; ++row) {
+    const std::byte* in = codes.data() + row * from;
+    std::byte* out = words.data() + row * to;
+    for (std::int64_t i = 0; i < from; ++i) out[i] = in[i] ^ flip;
+    if (bits == 4 && cols % 2 != 0) out[from - 1] &= std::byte{0x0f};
+    std::fill(out + from, out + to, std::byte{0});
+  }
+}
+
+// Values or codes that the mask keeps; those of 4 bits one per byte, until the turn tells
+// which half of a byte they begin in.
+void TensorRun::gather(CompressWorker& worker, const Piece& piece,
+                       PieceWork& work) const {
+  const std::optional<Scheme>& scheme = tensor_.record.scheme;
+  const bool halves = scheme && scheme->bits == 4;
+  const std::int64_t size = scheme ? 1 : bits_of(*tensor_.record.dtype) / 8;
+  const std::int64_t cols = tensor_.header.shape.cols();
+  // Room for eight more: stores come before it is known what is kept.
+  const std::span<std::byte> out = use_buffer(worker.out, (work.kept + 8) * size);
+  const KeptRows kept{reinterpret_cast<const std::uint8_t*>(work.mask.data()),
+                      piece.count / cols, cols};
+  if (halves) {
+    gather_halves(kept, work.out, scheme->group == Group::kFlatBlock, out.data());
+  } else if (size == 1) {
+    gather_rows<std::uint8_t>(kept, work.out, out.data());
+  } else if (size == 2) {
+    gather_rows<std::uint16_t>(kept, work.out, out.data());
+  } else {
+    gather_rows<std::uint32_t>(kept, work.out, out.data());
+  }
+  work.out = out.first(static_cast<std::size_t>(work.kept * size));
+}
+
+Status TensorRun::finish_piece(const Piece& piece, PieceWork& work) {
+  std::vector<std::byte> halves;
+  std::vector<std::int64_t> offsets(parts_.size());
+  const auto bytes_of = [&](PartRole role) -> std::span<const std::byte> {
+    switch (role) {
+      case PartRole::kValues:
+      case PartRole::kCodes:
+        return work.out;
+      case PartRole::kScale:
+        return work.scales;
+      case PartRole::kZeroPoint:
+        return work.zero_points;
+      case PartRole::kMask:
+        return work.mask;
+      case PartRole::kRowOffsets:
+        return std::as_bytes(std::span(work.row_offsets));
+      default:
+        return {};
+    }
+  };
+  const bool one_scale =
+      tensor_.record.scheme && tensor_.record.scheme->group == Group::kTensor;
+  if (one_scale && piece.number > 0) {
+    work.scales = {};
+    work.zero_points = {};
+  }
+  if (!finish_turns_.wait_for(piece.number)) return gave_up();
+  if (tensor_.sparse() && tensor_.record.scheme && tensor_.record.scheme->bits == 4) {
+    // Two codes per byte through the whole tensor.
+    const bool last = work.base + work.kept == tensor_.record.kept;
+    std::int64_t at = work.base;
+    for (const std::byte code : work.out) {
+      if (at++ % 2 == 0) {
+        half_byte_ = static_cast<std::uint8_t>(code);
+      } else {
+        halves.push_back(
+            static_cast<std::byte>(half_byte_ | static_cast<int>(code) << 4));
+      }
+    }
+    if (last && at % 2 != 0 && work.kept > 0) {
+      halves.push_back(static_cast<std::byte>(half_byte_));
+    }
+    work.out = halves;
+  }
+  for (std::size_t p = 0; p < parts_.size(); ++p) {
+    offsets[p] = parts_[p].bytes;
+    parts_[p].add(bytes_of(parts_[p].role));
+  }
+  for (const ErrorFigures& figures : work.figures) figures_.merge(figures, 0);
+  for (std::size_t i = 0; i < work.nonzero.size(); ++i) nonzero_[i] += work.nonzero[i];
+  finish_turns_.done();
+  for (std::size_t p = 0; p < parts_.size(); ++p) {
+    const std::span<const std::byte> bytes = bytes_of(parts_[p].role);
+    if (!bytes.empty()) PITH_OK(write_part(p, offsets[p], bytes));
+  }
+  return {};
+}
+
+Status TensorRun::write_part(std::size_t part, std::int64_t offset,
+                             std::span<const std::byte> bytes) {
+  return writer_.write(parts_[part].written, offset, bytes);
+}
+
+}  // namespace pith
