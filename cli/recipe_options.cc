@@ -34,6 +34,16 @@ void add_recipe_options(CLI::App& command, RecipeOptions& options) {
       ->type_name("N:M");
   command
       .add_option(
+          "--smooth", flags.smooth,
+          "SmoothQuant: move the outliers of activations into the weights, by the "
+          "statistics of 'pith calibrate'")
+      ->type_name("STATS");
+  command
+      .add_option("--alpha", flags.alpha,
+                  "How much of them --smooth moves, in [0, 1]; 0.5 unless told")
+      ->type_name("A");
+  command
+      .add_option(
           "--ignore", flags.ignore,
           "Keep tensors whose name has this regular expression in it; may be given "
           "several times")
@@ -52,11 +62,11 @@ Result<Recipe> make_recipe(const RecipeOptions& options) {
   const RecipeFlags& flags = options.flags;
   if (options.file.empty()) return recipe_from_flags(flags);
   if (!flags.quantize.empty() || !flags.prune.empty() || !flags.nm.empty() ||
-      !flags.ignore.empty() || !flags.prune_metric.empty() || flags.skip_embeddings) {
+      !flags.ignore.empty() || !flags.prune_metric.empty() || !flags.smooth.empty() ||
+      !flags.alpha.empty() || flags.skip_embeddings) {
     return Status::invalid_argument(
-        "--recipe says everything: give it without --quantize, --prune, --nm, --ignore "
-        "and "
-        "--skip-embeddings");
+        "--recipe says everything: give it without --quantize, --prune, --nm, --smooth, "
+        "--ignore and --skip-embeddings");
   }
   std::ifstream file(options.file, std::ios::binary);
   if (!file) {

@@ -84,6 +84,10 @@ CompressOptions compress_options(nb::handle recipe, const nb::kwargs& fields) {
       flags.nm = text_of(v);
     } else if (key == "quantize") {
       flags.quantize = text_of(v);
+    } else if (key == "smooth") {
+      flags.smooth = text_of(v);
+    } else if (key == "alpha") {
+      flags.alpha = text_of(v);
     } else if (key == "ignore") {
       flags.ignore = nb::cast<std::vector<std::string>>(v);
     } else if (key == "skip_embeddings") {
@@ -93,7 +97,8 @@ CompressOptions compress_options(nb::handle recipe, const nb::kwargs& fields) {
     } else {
       raise_unknown(
           "keyword", key,
-          "prune, importance, n_m, quantize, ignore, skip_embeddings, seed, format, "
+          "prune, importance, n_m, smooth, alpha, quantize, ignore, skip_embeddings, "
+          "seed, format, "
           "convention, non_finite, allow_requantize, overwrite, resume, journal, "
           "samples, sync, max_memory");
     }

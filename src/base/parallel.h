@@ -11,14 +11,21 @@
 #include <algorithm>
 #include <cstdint>
 
+#ifdef __SANITIZE_THREAD__
+#include "src/base/plain_threads.h"
+#endif
+
 namespace pith {
 
-/// True if the library may use one thread only (threads.h). Work is then done by the caller without
-/// oneTBB, which does not end when memory ends while it makes its own tables.
-inline bool single_thread() {
-  return tbb::global_control::active_value(
-             tbb::global_control::max_allowed_parallelism) <= 1;
+/// Threads that the library may use (threads.h).
+inline std::int64_t most_threads() {
+  return static_cast<std::int64_t>(
+      tbb::global_control::active_value(tbb::global_control::max_allowed_parallelism));
 }
+
+/// True if it is only one. Work is then done by the caller without oneTBB, which does not
+/// end when memory ends while it makes its own tables.
+inline bool single_thread() { return most_threads() <= 1; }
 
 /// Calls body(i) once for each i in [0, count), in any order, on any thread.
 template <typename Body>
@@ -27,28 +34,41 @@ void parallel_for(std::int64_t count, const Body& body) {
     for (std::int64_t i = 0; i < count; ++i) body(i);
     return;
   }
+#ifdef __SANITIZE_THREAD__
+  plain_threads::parallel_for(count, most_threads(), body);
+#else
   tbb::parallel_for(
       tbb::blocked_range<std::int64_t>(0, count, 1),
       [&](const tbb::blocked_range<std::int64_t>& range) {
         for (std::int64_t i = range.begin(); i != range.end(); ++i) body(i);
       },
       tbb::simple_partitioner());
+#endif
 }
 
 /// Calls body(). A thread that waits inside for pieces of its own takes no others
 /// meanwhile: needed where work waits for other work of the same loop.
 template <typename Body>
 void isolated(const Body& body) {
+#ifdef __SANITIZE_THREAD__
+  body();
+#else
   if (single_thread()) return body();
   tbb::this_task_arena::isolate(body);
+#endif
 }
 
 /// Threads that may work on pieces at the same time, at most; and which of them the caller
 /// is, from 0 on, inside a piece that does not wait for others.
+#ifdef __SANITIZE_THREAD__
+inline int worker_count() { return plain_threads::kMost; }
+inline int worker_index() { return plain_threads::Slot::of_this_thread(); }
+#else
 inline int worker_count() { return std::max(1, tbb::this_task_arena::max_concurrency()); }
 inline int worker_index() {
   return std::max(0, tbb::this_task_arena::current_thread_index());
 }
+#endif
 
 /// Number of pieces of at most `piece` that `total` is cut into.
 constexpr std::int64_t piece_count(std::int64_t total, std::int64_t piece) {

@@ -1,7 +1,6 @@
 #include "src/io/pieces.h"
 
 #include <fmt/format.h>
-#include <tbb/global_control.h>
 
 #include <algorithm>
 #include <atomic>
@@ -31,9 +30,7 @@ std::span<std::byte> use_buffer(Buffer& buffer, std::int64_t bytes) {
 
 PieceList::PieceList(const Checkpoint& checkpoint, std::int64_t max_memory)
     : checkpoint_(&checkpoint), max_memory_(std::max(max_memory, kLeastMemory)) {
-  const auto allowed = static_cast<std::int64_t>(
-      tbb::global_control::active_value(tbb::global_control::max_allowed_parallelism));
-  threads_ = std::clamp<std::int64_t>(max_memory_ / kThreadBytes, 1, allowed);
+  threads_ = std::clamp<std::int64_t>(max_memory_ / kThreadBytes, 1, most_threads());
   // A multiple of every block: 256 elements are the largest.
   elements_ = std::min(kElements, max_memory_ / 32 / 256 * 256);
 }

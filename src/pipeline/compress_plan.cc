@@ -3,13 +3,14 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <sys/stat.h>
-#include <tbb/global_control.h>
 
 #include <algorithm>
+#include <map>
 #include <numeric>
 
 #include "pith/quantize/dense.h"
 #include "pith/tensor/view.h"
+#include "src/base/parallel.h"
 #include "src/base/text.h"
 #include "src/io/file.h"
 #include "src/io/folder_files.h"
@@ -111,13 +112,19 @@ class Planner {
       if (tensor.rule->store == StoreMode::kSparse) {
         return "it has no sparse tensors that engines still read";
       }
+      for (const StagePtr& stage : tensor.rule->stages) {
+        if (stage->storage({}).column_scale &&
+            stage->skip_reason(tensor.header).empty()) {
+          return "it has no factors of columns, which 'smooth' needs";
+        }
+      }
     }
     return any ? "" : "nothing is quantized";
   }
 
   Status decide() {
     for (TensorPlan& tensor : plan_.tensors) PITH_OK(decide(tensor));
-    return {};
+    return check_stages();
   }
 
  private:
@@ -139,6 +146,18 @@ class Planner {
     return last->storage({});
   }
 
+  // A stage that leaves all tensors of its rule does nothing, which nobody wants.
+  [[nodiscard]] Status check_stages() const {
+    for (const auto& [stage, use] : uses_) {
+      if (use.taken > 0) continue;
+      return Status::invalid_argument(
+          fmt::format("rule {}: stage '{}' takes none of its {} tensors: '{}' {}",
+                      use.rule->to_string(), stage->name(), use.left,
+                      printable(use.first), use.reason));
+    }
+    return {};
+  }
+
   Status decide(TensorPlan& tensor) {
     const TensorInfo& source = info(tensor);
     TensorRecord& record = tensor.record;
@@ -154,12 +173,15 @@ class Planner {
     Storage storage{
         is_float16or32(source.encoding.dtype) ? *source.encoding.dtype : DType::kF32, {}};
     for (const StagePtr& stage : stages) {
-      if (!stage->skip_reason(tensor.header).empty()) {
-        tensor.note = fmt::format("stage '{}' leaves it: it {}", stage->name(),
-                                  stage->skip_reason(tensor.header));
+      StageUse& use = uses_[stage];
+      if (const std::string reason = stage->skip_reason(tensor.header); !reason.empty()) {
+        if (use.left++ == 0)
+          use = {tensor.rule, tensor.header.name, reason, use.taken, 1};
+        tensor.note = fmt::format("stage '{}' leaves it: it {}", stage->name(), reason);
         tensor.after_stages.push_back(storage);
         continue;
       }
+      ++use.taken;
       if (stage->joint()) {
         return Status::unsupported(
             fmt::format("rule {}: stage '{}' has the scope global, but files are "
@@ -171,6 +193,7 @@ class Planner {
         PITH_OK(
             stage->fits(tensor.header).with_context("rule " + tensor.rule->to_string()));
         tensor.stages.push_back(stage);
+        PITH_OK(scale_columns(tensor, *stage, storage));
       } else {
         PITH_TRY(storage, store(tensor, *stage, storage));
       }
@@ -187,6 +210,21 @@ class Planner {
       record.dtype = storage.dtype;
     }
     return choose_sparse(tensor);
+  }
+
+  // If the stage scales columns, only Pith's own files hold the factors.
+  Status scale_columns(TensorPlan& tensor, const Stage& stage, Storage& storage) const {
+    if (!stage.storage({}).column_scale) return {};
+    if (plan_.target.format == Format::kGguf || tensor.column_scale) {
+      return Status::invalid_argument(fmt::format(
+          "rule {}: stage '{}' {}", tensor.rule->to_string(), stage.name(),
+          tensor.column_scale ? "comes twice"
+                              : "needs a factor per column, which a GGUF file has not: "
+                                "choose a .safetensors output"));
+    }
+    tensor.column_scale = true;
+    storage = stage.storage(storage);
+    return {};
   }
 
   Status check_source(const TensorPlan& tensor) const {
@@ -332,9 +370,19 @@ class Planner {
     return {};
   }
 
+  // What a stage has to do.
+  struct StageUse {
+    const Rule* rule = nullptr;
+    std::string first = {};  // tensor that it leaves, and why
+    std::string reason = {};
+    std::int64_t taken = 0;  // tensors
+    std::int64_t left = 0;
+  };
+
   const CompressOptions& options_;
   const Recipe& recipe_;
   CompressPlan& plan_;
+  std::map<StagePtr, StageUse> uses_;
 };
 
 }  // namespace
@@ -445,10 +493,8 @@ void describe(const CompressOptions& options, CompressPlan& plan) {
     if (tensor.record.scheme && tensor.record.scheme->group == Group::kTensor) ++passes;
     shown.passes = std::max(shown.passes, passes);
   }
-  const std::int64_t buffers = std::min<std::int64_t>(
-      options.max_memory, PieceList::kThreadBytes *
-                              static_cast<std::int64_t>(tbb::global_control::active_value(
-                                  tbb::global_control::max_allowed_parallelism)));
+  const std::int64_t buffers =
+      std::min(options.max_memory, PieceList::kThreadBytes * most_threads());
   shown.memory_bytes = buffers + whole;
   switch (plan.target.format) {
     case Format::kGguf:

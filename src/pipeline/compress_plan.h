@@ -39,6 +39,7 @@ struct TensorPlan {
   bool copied = false;           ///< bytes go over as they are
   bool packed =
       false;  ///< codes go into words of 32 bits, as compressed-tensors has them
+  bool column_scale = false;          ///< stages scale columns: the inverse is stored
   std::vector<std::size_t> written;   ///< of each part: index in the layout
   std::vector<Storage> after_stages;  ///< of all stages of the rule, for the report
   std::string note;

@@ -1,10 +1,11 @@
 #include "src/pipeline/compress_report.h"
 
 #include <fmt/format.h>
-#include <tbb/global_control.h>
 #include <xxhash.h>
 
 #include <algorithm>
+
+#include "src/base/parallel.h"
 
 namespace pith {
 namespace {
@@ -101,8 +102,7 @@ Report make_report(const CompressPlan& plan, const std::vector<TensorOutcome>& o
       std::max<std::int64_t>(1, static_cast<std::int64_t>(plan.layout.shards.size())),
       plan.shown.output_bytes};
   report.recipe = plan.recipe;
-  report.environment = report_environment(static_cast<int>(
-      tbb::global_control::active_value(tbb::global_control::max_allowed_parallelism)));
+  report.environment = report_environment(static_cast<int>(most_threads()));
   report.warnings = plan.shown.warnings;
   std::vector<const TensorOutcome*> outcome_of(plan.tensors.size());
   for (const TensorOutcome& outcome : outcomes) outcome_of[outcome.source] = &outcome;

@@ -65,6 +65,10 @@ class Layouter {
                                     : plain_encoding(part.dtype, to_string(part.dtype));
       add_part(tensor, part.role, part_name(tensor, part.role), encoding, part.shape);
     }
+    if (!tensor.column_scale) return {};
+    PITH_TRY(const PartLayout columns, column_scale_layout(tensor.record));
+    add_part(tensor, columns.role, part_name(tensor, columns.role),
+             plain_encoding(columns.dtype, to_string(columns.dtype)), columns.shape);
     return {};
   }
 

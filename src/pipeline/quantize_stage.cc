@@ -85,8 +85,8 @@ class QuantizeStage : public Stage {
   }
 
   bool stores() const override { return true; }
-  Storage storage(const Storage& /*before*/) const override {
-    return {.dtype = DType::kF32, .scheme = scheme_};
+  Storage storage(const Storage& before) const override {
+    return {DType::kF32, scheme_, before.column_scale};
   }
 
   Status apply(const TensorHeader& tensor, std::span<float> values) const override {
@@ -130,8 +130,8 @@ class ConvertStage : public Stage {
   }
 
   bool stores() const override { return true; }
-  Storage storage(const Storage& /*before*/) const override {
-    return {.dtype = dtype_, .scheme = {}};
+  Storage storage(const Storage& before) const override {
+    return {dtype_, {}, before.column_scale};
   }
 
   Status apply(const TensorHeader& tensor, std::span<float> values) const override {

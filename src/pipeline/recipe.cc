@@ -134,14 +134,25 @@ Result<Recipe> recipe_from_flags(const RecipeFlags& flags) {
       options.push_back(fmt::format("seed: {}", flags.seed));
     yaml += fmt::format("      - prune: {{{}}}\n", fmt::join(options, ", "));
   }
+  if (!flags.smooth.empty()) {
+    std::string quoted;
+    for (const char c : flags.smooth) quoted += c == '\'' ? "''" : std::string(1, c);
+    yaml += fmt::format("      - smooth: {{statistics: '{}'{}}}\n", quoted,
+                        flags.alpha.empty() ? "" : ", alpha: " + flags.alpha);
+  }
   if (flags.quantize == "fp16" || flags.quantize == "f16" || flags.quantize == "bf16") {
     yaml += fmt::format("      - convert: {}\n", flags.quantize);
   } else if (!flags.quantize.empty()) {
     yaml += fmt::format("      - quantize: {}\n", flags.quantize);
   }
-  if (flags.prune.empty() && flags.nm.empty() && flags.quantize.empty()) {
+  if (!flags.alpha.empty() && flags.smooth.empty()) {
+    return Status::invalid_argument("alpha is for smoothing: give --smooth with it");
+  }
+  if (flags.prune.empty() && flags.nm.empty() && flags.quantize.empty() &&
+      flags.smooth.empty()) {
     return Status::invalid_argument(
-        "nothing to do: give --quantize, --prune, --nm or --recipe (see --help)");
+        "nothing to do: give --quantize, --prune, --nm, --smooth or --recipe (see "
+        "--help)");
   }
   return Recipe::parse(yaml, "flags");
 }

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <set>
 
+#include "pith/calibrate/stats_file.h"
 #include "pith/pipeline/recipe.h"
 #include "src/base/nearest.h"
 #include "src/base/text.h"
@@ -243,8 +244,35 @@ Result<float> read_percentile(const Place& place, const YAML::Node& node,
   return number<float>(place, value, "percentile", "a number");
 }
 
-constexpr std::array<std::string_view, 6> kStages = {"prune",    "clip",    "limit",
-                                                     "quantize", "convert", "store"};
+Result<StagePtr> read_smooth(const Place& place, const YAML::Node& node) {
+  constexpr std::array<std::string_view, 3> kKeys = {"statistics", "alpha", "epsilon"};
+  SmoothOptions options;
+  YAML::Node path = node;
+  if (node.IsMap()) {
+    PITH_OK(check_keys(place, node, "smooth", kKeys));
+    if (node["alpha"]) {
+      PITH_TRY(options.alpha, number<float>(place, node["alpha"], "alpha", "a number"));
+    }
+    if (node["epsilon"]) {
+      PITH_TRY(options.epsilon,
+               number<float>(place, node["epsilon"], "epsilon", "a number"));
+    }
+    if (node["statistics"]) path.reset(node["statistics"]);
+  }
+  if (!path.IsScalar() || path.Scalar().empty()) {
+    return place.error(node, "smooth needs statistics: a file of 'pith calibrate'");
+  }
+  PITH_OK(place.context(node, options.validate()));
+  Result<Observer> statistics = read_statistics(path.Scalar());
+  if (!statistics) {
+    return statistics.error().with_context(
+        fmt::format("{}:{}", place.file, path.Mark().line + 1));
+  }
+  return smooth_stage(std::make_shared<Observer>(*std::move(statistics)), options);
+}
+
+constexpr std::array<std::string_view, 7> kStages = {
+    "prune", "clip", "limit", "smooth", "quantize", "convert", "store"};
 
 Status read_stage(const Place& place, const YAML::Node& node, Rule& rule) {
   if (!node.IsMap() || node.size() != 1) {
@@ -265,6 +293,8 @@ Status read_stage(const Place& place, const YAML::Node& node, Rule& rule) {
   } else if (key == "limit") {
     PITH_TRY(const float percentile, read_percentile(place, value, key));
     stage = limit_stage(percentile);
+  } else if (key == "smooth") {
+    PITH_TRY(stage, read_smooth(place, value));
   } else if (key == "quantize") {
     PITH_TRY(const Scheme scheme, read_scheme(place, value));
     stage = quantize_stage(scheme);

@@ -57,6 +57,11 @@ Fingerprint fingerprint_of(const CompressPlan& plan, const CompressOptions& opti
         "input", fmt::format("{} {} bytes of {}.{:09}", path.string(), status.st_size,
                              status.st_mtim.tv_sec, status.st_mtim.tv_nsec));
   }
+  std::uint64_t data = 0;
+  for (const Rule& rule : options.recipe.rules) {
+    for (const StagePtr& stage : rule.stages) data = data * 31 + stage->data_hash();
+  }
+  lines.emplace_back("statistics", fmt::format("{:016x}", data));
   lines.emplace_back("input header", fmt::format("{:016x}", header_hash(*plan.source)));
   lines.emplace_back("output layout", fmt::format("{:016x}", layout_hash(plan.layout)));
   return lines;

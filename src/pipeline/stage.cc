@@ -12,9 +12,10 @@ std::int64_t Storage::code_bytes(const Shape& shape) const {
 }
 
 std::int64_t Storage::stored_bytes(const Shape& shape) const {
-  if (!scheme) return code_bytes(shape);
+  const std::int64_t columns = column_scale ? 4 * shape.cols() : 0;
+  if (!scheme) return code_bytes(shape) + columns;
   return scheme->code_bytes(shape) + scheme->scale_bytes(shape) +
-         scheme->zero_point_bytes(shape);
+         scheme->zero_point_bytes(shape) + columns;
 }
 
 void StageStream::preview(std::span<const float> /*sample*/, std::int64_t /*run*/) {}

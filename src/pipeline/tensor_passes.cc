@@ -46,6 +46,22 @@ Status TensorRun::make_streams() {
   return {};
 }
 
+Status TensorRun::apply_whole(const Stage& stage, std::span<float> values) {
+  if (!stage.storage({}).column_scale) return stage.apply(tensor_.header, values);
+  PITH_TRY(const std::unique_ptr<StageStream> stream, stage.stream({&tensor_.header, 1}));
+  while (stream->needs_pass()) {
+    PITH_OK(stream->feed(values));
+    PITH_OK(stream->end_pass());
+  }
+  take_column_scale(*stream);
+  return stream->apply(values);
+}
+
+void TensorRun::take_column_scale(const StageStream& stream) {
+  const std::span<const float> scale = stream.column_scale();
+  if (!scale.empty()) column_scale_.assign(scale.begin(), scale.end());
+}
+
 Status TensorRun::load_whole() {
   const std::int64_t bytes = tensor_.header.shape.elements() * 4;
   if (bytes > options_.max_memory) {
@@ -67,7 +83,7 @@ Status TensorRun::load_whole() {
       plan_.source->read_rows(tensor_.source, 0, tensor_.header.shape.rows(), values));
   PITH_OK(clean(values, 0));
   for (std::size_t i = 0; i < tensor_.stages.size(); ++i) {
-    PITH_OK(tensor_.stages[i]->apply(tensor_.header, values));
+    PITH_OK(apply_whole(*tensor_.stages[i], values));
     nonzero_[i] =
         kernels::count_nonzero(values.data(), static_cast<std::int64_t>(values.size()));
   }
@@ -170,6 +186,7 @@ Status TensorRun::prepare(const std::function<Status(std::int64_t)>& progress,
       }));
       PITH_OK(streams_[i]->end_pass());
     }
+    take_column_scale(*streams_[i]);
   }
   if (tensor_.record.scheme) {
     PITH_TRY(Quantizer quantizer,

@@ -184,6 +184,13 @@ Status TensorRun::finish() {
       part.add(bytes);
       PITH_OK(write_part(p, 0, bytes));
     }
+    if (part.role == PartRole::kColumnScale) {
+      // Of no elements, there is nothing to scale.
+      column_scale_.resize(static_cast<std::size_t>(tensor_.header.shape.cols()), 1.0F);
+      const std::span<const std::byte> bytes = std::as_bytes(std::span(column_scale_));
+      part.add(bytes);
+      PITH_OK(write_part(p, 0, bytes));
+    }
     if (part.role == PartRole::kScale && part.bytes == 0 && quantizer_ &&
         tensor_.record.scheme->group == Group::kTensor) {
       // No elements, but still a scale.

@@ -87,6 +87,8 @@ class TensorRun {
 
   Status make_streams();
   Status load_whole();
+  Status apply_whole(const Stage& stage, std::span<float> values);
+  void take_column_scale(const StageStream& stream);
   using Take = std::function<Status(std::span<float>, std::int64_t)>;
   Status run_pass(std::size_t streams, Buffer& scratch,
                   const std::function<Status(std::int64_t)>& progress, const Take& take);
@@ -104,6 +106,7 @@ class TensorRun {
                      PieceWork& work);
   void add_figures(const Piece& strip, std::span<const float> before,
                    std::span<const float> after, PieceWork& work) const;
+  void undo_column_scale(const Piece& strip, std::span<float> values) const;
   void pack_words(std::span<const std::byte> codes, std::span<std::byte> words) const;
   void gather(CompressWorker& worker, const Piece& piece, PieceWork& work) const;
   Status finish_piece(const Piece& piece, PieceWork& work);
@@ -118,8 +121,9 @@ class TensorRun {
   const CompressOptions& options_;
 
   std::vector<std::unique_ptr<StageStream>> streams_;
-  Buffer whole_;          // all values, if a stage cannot work row by row
-  bool checked_ = false;  // a pass has found all values finite
+  std::vector<float> column_scale_;  // of stages that scale columns
+  Buffer whole_;                     // all values, if a stage cannot work row by row
+  bool checked_ = false;             // a pass has found all values finite
   std::optional<Quantizer> quantizer_;
   std::vector<Part> parts_;
   Turns change_turns_;

@@ -61,6 +61,13 @@ Status TensorRun::store_values(CompressWorker& worker, const Piece& piece,
   std::span<const float> decoded = values;
   if (dtype == DType::kF32) {
     work.out = std::as_bytes(values);
+    if (!column_scale_.empty()) {
+      const std::span<float> back =
+          as_floats(use_buffer(worker.decoded, strip.count * 4));
+      std::copy(values.begin(), values.end(), back.begin());
+      undo_column_scale(strip, back);
+      decoded = back;
+    }
   } else {
     const std::int64_t at = (strip.begin - piece.begin) * 2;
     const std::span<std::byte> out = part_of(work.codes, at, at + strip.count * 2);
@@ -82,12 +89,25 @@ Status TensorRun::store_values(CompressWorker& worker, const Piece& piece,
     const std::span<float> back = as_floats(use_buffer(worker.decoded, strip.count * 4));
     kernels::to_f32(
         {.from = dtype, .in = out.data(), .out = back.data(), .count = strip.count});
+    undo_column_scale(strip, back);
     decoded = back;
   }
   add_figures(strip, work.before, decoded, work);
   if (sample_) sample_->add_after(strip.begin, decoded);
   if (tensor_.sparse()) gather(worker, piece, work);
   return {};
+}
+
+// As whoever reads the tensor does.
+void TensorRun::undo_column_scale(const Piece& strip, std::span<float> values) const {
+  if (column_scale_.empty()) return;
+  const std::int64_t cols = tensor_.header.shape.cols();
+  for (std::int64_t row = 0; row < strip.count / cols; ++row) {
+    float* const of_row = values.data() + row * cols;
+    for (std::int64_t c = 0; c < cols; ++c) {
+      of_row[c] *= column_scale_[static_cast<std::size_t>(c)];
+    }
+  }
 }
 
 void TensorRun::add_figures(const Piece& strip, std::span<const float> before,
@@ -134,9 +154,10 @@ Status TensorRun::store_codes(CompressWorker& worker, const Piece& piece,
         as_floats(use_buffer(worker.decoded, strip.count * 4));
     PITH_OK(dequantize_part(scheme, shape, begin,
                             {out.codes, out.scales, out.zero_points}, decoded));
+    undo_column_scale(strip, decoded);
     add_figures(strip, work.before, decoded, work);
     work.figures.back().saturated = coding.saturated;
-    if (sample_) sample_->add_after(begin, work.after);
+    if (sample_) sample_->add_after(begin, column_scale_.empty() ? work.after : decoded);
   } else {
     work.figures.push_back(coding);
   }

@@ -97,6 +97,8 @@ struct RecipeFlags {
   std::string prune = {};         ///< sparsity, "0.5"
   std::string prune_metric = {};  ///< l1, l2, taylor_proxy, random
   std::string nm = {};            ///< "2:4"
+  std::string smooth = {};        ///< file of statistics
+  std::string alpha = {};         ///< of smoothing, "0.5"
   std::string quantize = {};      ///< a name of scheme_names(), or fp16, bf16
   std::vector<std::string> ignore =
       {};  ///< patterns; a bare one is a regular expression, found anywhere

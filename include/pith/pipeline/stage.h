@@ -32,8 +32,10 @@
 #include <vector>
 
 #include "pith/base/result.h"
+#include "pith/calibrate/observer.h"
 #include "pith/prune/prune.h"
 #include "pith/quantize/scheme.h"
+#include "pith/quantize/smooth.h"
 #include "pith/tensor/dtype.h"
 #include "pith/tensor/shape.h"
 
@@ -49,6 +51,7 @@ struct TensorHeader {
 struct Storage {
   DType dtype = DType::kF32;     ///< of plain numbers
   std::optional<Scheme> scheme;  ///< instead
+  bool column_scale = false;     ///< and an f32 per column, to multiply it by
 
   /// Bytes of the codes (or of the plain numbers) alone, which is how the reference
   /// counts.
@@ -88,6 +91,9 @@ class StageStream {
   virtual Status feed(std::span<const float> values);
   virtual Status end_pass();
   virtual Status apply(std::span<float> values) = 0;
+  /// What each column must be multiplied by to be as it was, if the stage scales columns
+  /// (Storage::column_scale); after the passes.
+  [[nodiscard]] virtual std::span<const float> column_scale() const { return {}; }
   /// The largest magnitude that apply() leaves, if passes have told it.
   [[nodiscard]] virtual std::optional<float> largest() const { return std::nullopt; }
   /// Goes back to the first chunk: apply() is to begin anew.
@@ -132,6 +138,10 @@ class Stage {
   /// How a tensor that was stored as `before` is stored after this stage.
   [[nodiscard]] virtual Storage storage(const Storage& before) const { return before; }
 
+  /// Of the data that the stage has beside its options, so that a run is only continued
+  /// with the same; 0 if there is none.
+  [[nodiscard]] virtual std::uint64_t data_hash() const { return 0; }
+
   /// Changes the values of one tensor. The message of an error names the tensor.
   virtual Status apply(const TensorHeader& tensor, std::span<float> values) const = 0;
 
@@ -158,6 +168,14 @@ StagePtr clip_stage(float percentile);
 
 /// Draws magnitudes above a percentile in (0, 1] back to it (clip.h).
 StagePtr limit_stage(float percentile);
+
+/// Multiplies the columns of weights by SmoothQuant factors (smooth.h), found from the
+/// statistics of their input (Observer::input_of) and their own largest magnitudes. The
+/// inverse factors are stored beside the weight (Storage::column_scale): reading it back
+/// multiplies by them, and a layer that runs divides its input instead (Linear). Weights
+/// without statistics are left as they are.
+StagePtr smooth_stage(std::shared_ptr<const Observer> statistics,
+                      const SmoothOptions& options = {});
 
 /// Quantizes (quantize.h). Tensors that the scheme does not fit are an error.
 StagePtr quantize_stage(const Scheme& scheme);
