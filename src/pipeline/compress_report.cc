@@ -88,6 +88,35 @@ class StageTable {
   std::vector<StageReport> rows_;
 };
 
+// What is noted of tensors: one line for all that have the same note.
+class Notes {
+ public:
+  void add(const std::string& tensor, const std::string& note) {
+    const auto same = std::find_if(lines_.begin(), lines_.end(),
+                                   [&](const Line& line) { return line.note == note; });
+    if (same != lines_.end()) {
+      ++same->others;
+    } else {
+      lines_.push_back({tensor, note});
+    }
+  }
+  void append_to(std::vector<std::string>& warnings) const {
+    for (const Line& line : lines_) {
+      warnings.push_back(line.others == 0 ? fmt::format("{}: {}", line.first, line.note)
+                                          : fmt::format("{} and {} more: {}", line.first,
+                                                        line.others, line.note));
+    }
+  }
+
+ private:
+  struct Line {
+    std::string first;
+    std::string note;
+    int others = 0;
+  };
+  std::vector<Line> lines_;
+};
+
 }  // namespace
 
 Report make_report(const CompressPlan& plan, const std::vector<TensorOutcome>& outcomes,
@@ -107,6 +136,7 @@ Report make_report(const CompressPlan& plan, const std::vector<TensorOutcome>& o
   std::vector<const TensorOutcome*> outcome_of(plan.tensors.size());
   for (const TensorOutcome& outcome : outcomes) outcome_of[outcome.source] = &outcome;
   StageTable stages(plan);
+  Notes notes;
   for (const TensorPlan& tensor : plan.tensors) {
     const PlannedTensor& shown = plan.shown.tensors[tensor.source];
     const TensorOutcome* outcome = outcome_of[tensor.source];
@@ -123,13 +153,12 @@ Report make_report(const CompressPlan& plan, const std::vector<TensorOutcome>& o
     row.error = tensor.record.error;
     row.checksum = checksum_text(tensor.record);
     if (outcome != nullptr && outcome->sample) outcome->sample->describe(row);
-    if (!shown.note.empty()) {
-      report.warnings.push_back(fmt::format("{}: {}", shown.name, shown.note));
-    }
+    if (!shown.note.empty()) notes.add(shown.name, shown.note);
     static const std::vector<std::int64_t> kNone;
     stages.add(tensor, outcome == nullptr ? kNone : outcome->nonzero);
     report.tensors.push_back(std::move(row));
   }
+  notes.append_to(report.warnings);
   report.stages = stages.rows();
   return report;
 }

@@ -156,6 +156,7 @@ def make_all(folder):
         "names.safetensors": safetensors([("\x1b[31mred\n", "F32", [1], f32(1))]),
         "small.gguf": gguf(),
         "small.npy": npy("<f4", (2, 3), f32(1, 2, 3, 4, 5, 6)),
+        "wide.npy": npy("<f4", (2, 64), f32(*(100 if i % 64 == 9 else i % 7 for i in range(128)))),
         "small.npz": npz([("a", npy("<f4", (2,), f32(1, -2)), False), ("b", npy("<i4", (3,), bytes(12)), True)]),
         "small.pt": pytorch(),
         "call.pt": pytorch(os.system),

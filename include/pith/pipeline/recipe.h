@@ -6,6 +6,7 @@
 //     - match: "re:.*\\.mlp\\..*"
 //       stages:
 //         - prune: {sparsity: 0.5, importance: l2}
+//         - smooth: {statistics: stats.safetensors, alpha: 0.5}
 //         - quantize: int8-row
 //     - match: "*.weight"
 //       stages:
