@@ -1,9 +1,10 @@
 // What compress() will do, tensor by tensor and byte by byte, before it does any of it.
 //
 //   choose      a rule for every tensor                           (compress_plan.cc)
-//   decide      stages, scheme, sparse or dense, fallbacks        (compress_plan.cc)
+//   decide      stages, scheme, sparse or dense, fallbacks        (plan_decide.cc)
 //   find ties   tensors that are stored once                      (tied.cc)
 //   lay out     parts, names, files, metadata                     (plan_layout.cc)
+//   describe    what people are shown                             (plan_shown.cc)
 #pragma once
 
 #include <cstdint>
@@ -67,6 +68,12 @@ Result<CompressPlan> make_compress_plan(const std::filesystem::path& input,
 
 /// config.json of a folder; empty if there is none, or the input is a file.
 Result<std::string> read_folder_config(const std::filesystem::path& input);
+
+/// What becomes of each tensor by its rule.
+Status decide(const CompressOptions& options, CompressPlan& plan);
+
+/// Fills plan.shown from all else.
+void describe(const CompressOptions& options, CompressPlan& plan);
 
 /// Which tensors are stored once: for each the index of the one it equals, or its own.
 /// Looks at embeddings only, by storage and by bytes.
