@@ -159,7 +159,12 @@ Result<std::vector<TensorOutcome>> run_and_commit(CompressPlan& plan,
                                                   Journal& journal) {
   Engine engine(plan, writer, options, journal);
   PITH_OK(engine.run());
-  if (plan.manifests) {
+  if (plan.manifest_array) {
+    PITH_TRY(std::string text, manifest_text(plan, 0, false));
+    const Shape& shape = plan.layout.tensors[*plan.manifest_array].shape;
+    text.resize(static_cast<std::size_t>(shape.elements()), ' ');
+    PITH_OK(writer.write(*plan.manifest_array, 0, std::as_bytes(std::span(text))));
+  } else if (plan.manifests) {
     const std::size_t files = std::max<std::size_t>(1, plan.layout.shards.size());
     for (std::size_t i = 0; i < files; ++i) {
       PITH_TRY(const std::string text, manifest_text(plan, i, false));

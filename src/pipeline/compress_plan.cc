@@ -217,7 +217,9 @@ Result<CompressPlan> make_compress_plan(const fs::path& input, const fs::path& o
     plan.target.format = options.format.value_or(Format::kSafetensors);
     if (plan.target.format != Format::kSafetensors) plan.target.folder = false;
   }
-  plan.manifests = plan.target.format == Format::kSafetensors;
+  plan.manifests =
+      plan.target.format == Format::kSafetensors ||
+      (plan.target.format == Format::kNpz && !plan.source->find(kManifestArray));
   PITH_TRY(const std::string config, read_folder_config(input));
   Chooser chooser(options.recipe, plan);
   PITH_OK(chooser.choose());

@@ -58,7 +58,8 @@ struct CompressPlan {
   Plan shown;
   std::string recipe;  ///< text for the manifest
   Convention convention = Convention::kPith;
-  bool manifests = false;  ///< files are to have one
+  bool manifests = false;                     ///< files are to have one
+  std::optional<std::size_t> manifest_array;  ///< of an npz file: index in the layout
 };
 
 /// The options must outlive the plan, which points at the rules.

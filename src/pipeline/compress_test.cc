@@ -13,6 +13,7 @@
 #include "pith/base/threads.h"
 #include "pith/io/writer.h"
 #include "pith/pipeline/pipeline.h"
+#include "pith/pipeline/verify.h"
 #include "pith/quantize/convert.h"
 #include "pith/quantize/dense.h"
 #include "src/kernels/target.h"
@@ -132,12 +133,14 @@ struct MatrixCase {
 
 class CompressMatrix : public ::testing::TestWithParam<MatrixCase> {};
 
-TEST_P(CompressMatrix, PlanIsTheFileAndRestoreIsTheLibrary) {
+// Plans, compresses and reads back.
+void expect_plan_and_library(const std::vector<Tensor>& model, const MatrixCase& param,
+                             const std::string& name) {
   const testing::TempFolder folder;
   const fs::path input = folder.path() / "in.safetensors";
-  write_model(input, small_model());
-  const CompressOptions options = options_of(GetParam().quantize, GetParam().prune);
-  const fs::path output = folder.path() / "out.safetensors";
+  write_model(input, model);
+  const CompressOptions options = options_of(param.quantize, param.prune);
+  const fs::path output = folder.path() / name;
   const Result<Plan> planned = plan(input, output, options);
   ASSERT_TRUE(planned) << planned.error().message();
   const Result<Report> report = compress(input, output, options);
@@ -157,6 +160,24 @@ TEST_P(CompressMatrix, PlanIsTheFileAndRestoreIsTheLibrary) {
   for (std::size_t i = 0; i < planned->tensors.size(); ++i) {
     EXPECT_EQ(planned->tensors[i].bytes_after, report->tensors[i].bytes_after);
   }
+  const Result<VerifyResult> verified = verify(input, output, {});
+  ASSERT_TRUE(verified) << verified.error().message();
+  EXPECT_TRUE(verified->problems.empty()) << verified->problems.front();
+  EXPECT_GT(verified->figures, 0);
+}
+
+TEST_P(CompressMatrix, PlanIsTheFileAndRestoreIsTheLibrary) {
+  expect_plan_and_library(small_model(), GetParam(), "out.safetensors");
+}
+
+TEST_P(CompressMatrix, TheSameInNpz) {
+  const std::string scheme = GetParam().quantize;
+  if (scheme == "bf16" || scheme.starts_with("w4a16")) return;  // npy has no bf16
+  std::vector<Tensor> model = small_model();
+  for (Tensor& tensor : model) {
+    if (tensor.dtype == DType::kBF16) tensor.dtype = DType::kF32;
+  }
+  expect_plan_and_library(model, GetParam(), "out.npz");
 }
 
 INSTANTIATE_TEST_SUITE_P(

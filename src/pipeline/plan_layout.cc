@@ -138,6 +138,7 @@ class Layouter {
       layout.gguf_keys = gguf_keys_for(gguf_keys(source), layout.tensors);
       return {};
     }
+    if (layout.format == Format::kNpz && plan_.manifests) return add_manifest_array();
     if (layout.format != Format::kSafetensors) return {};
     bool format = false;
     if (source.format() == Format::kSafetensors) {
@@ -158,6 +159,15 @@ class Layouter {
         layout.shard_metadata.push_back({{kManifestKey, std::move(text)}});
       }
     }
+    return {};
+  }
+
+  Status add_manifest_array() {
+    PITH_TRY(const std::string text, manifest_text(plan_, 0, true));
+    PITH_TRY(const Shape shape, Shape::make({static_cast<std::int64_t>(text.size())}));
+    plan_.manifest_array = plan_.layout.tensors.size();
+    plan_.layout.tensors.push_back(
+        {std::string(kManifestArray), plain_encoding(DType::kU8, "U8"), shape, 0});
     return {};
   }
 

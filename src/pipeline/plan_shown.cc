@@ -80,6 +80,9 @@ void describe(const CompressOptions& options, CompressPlan& plan) {
     case Format::kNpz:
     case Format::kNpy:
       shown.loads.emplace_back("NumPy, as arrays");
+      if (plan.manifests) {
+        shown.loads.emplace_back("Pith; 'pith restore' decodes it for others");
+      }
       break;
     default:
       if (plan.convention == Convention::kCompressedTensors) {

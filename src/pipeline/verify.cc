@@ -75,11 +75,8 @@ class Verifier {
     PITH_TRY(const std::unique_ptr<Checkpoint> after, open_dense(output));
     result_.source_bytes = bytes_of_files(*before);
     result_.output_bytes = bytes_of_files(*stored);
-    for (const auto& [key, value] : stored->metadata()) {
-      if (key != "pith") continue;
-      PITH_TRY(Manifest manifest, manifest_from_json(value));
-      manifests_.push_back(std::move(manifest));
-    }
+    PITH_TRY(FoundManifests found, find_manifests(*stored));
+    manifests_ = std::move(found.manifests);
     PITH_OK(check_checksums(*stored));
     PITH_TRY(result_.tensors, compare_checkpoints(*before, *after, options_));
     for (const ComparedTensor& tensor : result_.tensors) check(tensor);

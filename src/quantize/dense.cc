@@ -146,6 +146,7 @@ Status check_alone(const Checkpoint& stored) {
 }
 
 Result<DenseView> view_of(const Checkpoint& stored, const std::filesystem::path& path) {
+  if (stored.format() == Format::kNpz) return view_pith(stored);
   if (stored.format() != Format::kSafetensors) return DenseView();
   PITH_TRY(DenseView own, view_pith(stored));
   if (!own.tensors.empty() || !own.hidden.empty()) return own;

@@ -495,18 +495,16 @@ Status check_decodable(const TensorRecord& record) {
 
 Result<DenseView> view_pith(const Checkpoint& checkpoint) {
   const std::string file = printable(checkpoint.files().front().native(), 160);
-  std::vector<Manifest> manifests;
-  for (const auto& [key, value] : checkpoint.metadata()) {
-    if (key != "pith") continue;
-    auto manifest = manifest_from_json(value);
-    if (!manifest) return manifest.error().with_context(file);
-    manifests.push_back(*std::move(manifest));
-  }
+  const Result<FoundManifests> found = find_manifests(checkpoint);
+  if (!found) return found.error().with_context(file);
+  const std::vector<Manifest>& manifests = found->manifests;
   DenseView view;
   if (manifests.empty()) return view;
-  if (const Status s = check_manifests(manifests, checkpoint.tensors()); !s.ok()) {
+  if (const Status s = check_manifests(manifests, checkpoint.tensors(), found->array);
+      !s.ok()) {
     return s.with_context(file);
   }
+  if (found->array) view.hidden.push_back(*found->array);
   if (manifests.front().convention != Convention::kPith) return view;
   std::unordered_map<std::string_view, std::size_t> places;  // in view.tensors
   for (const Manifest& manifest : manifests) {

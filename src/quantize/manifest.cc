@@ -241,10 +241,35 @@ Status claim_all(Unclaimed& unclaimed, const TensorRecord& record) {
 
 }  // namespace
 
+Result<FoundManifests> find_manifests(const Checkpoint& checkpoint) {
+  FoundManifests found;
+  for (const auto& [key, value] : checkpoint.metadata()) {
+    if (key != "pith") continue;
+    PITH_TRY(Manifest manifest, manifest_from_json(value));
+    found.manifests.push_back(std::move(manifest));
+  }
+  if (checkpoint.format() != Format::kNpz) return found;
+  const std::optional<std::size_t> array = checkpoint.find(kManifestArray);
+  constexpr std::int64_t kMost = 100 << 20;  // as for the header of safetensors
+  if (!array || checkpoint.tensors()[*array].encoding.dtype != DType::kU8 ||
+      checkpoint.tensors()[*array].bytes > kMost) {
+    return found;
+  }
+  std::string text(static_cast<std::size_t>(checkpoint.tensors()[*array].bytes), ' ');
+  PITH_OK(checkpoint.read_bytes(*array, 0, std::as_writable_bytes(std::span(text))));
+  PITH_TRY(Manifest manifest, manifest_from_json(text));
+  found.manifests.push_back(std::move(manifest));
+  found.array = array;
+  return found;
+}
+
 Status check_manifests(std::span<const Manifest> manifests,
-                       std::span<const TensorInfo> stored) {
+                       std::span<const TensorInfo> stored,
+                       std::optional<std::size_t> array) {
   Unclaimed unclaimed;
-  for (const TensorInfo& info : stored) unclaimed.emplace(info.name, &info);
+  for (std::size_t i = 0; i < stored.size(); ++i) {
+    if (i != array) unclaimed.emplace(stored[i].name, &stored[i]);
+  }
   std::unordered_map<std::string_view, const TensorRecord*> records;
   for (const Manifest& manifest : manifests) {
     if (manifest.convention != manifests.front().convention) {

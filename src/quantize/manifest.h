@@ -1,6 +1,6 @@
 // The manifest of a file in Pith's own convention: what each stored tensor is. It is JSON
-// text in the `pith` key of a safetensors file's `__metadata__`; docs/formats/pith.md has
-// it key by key.
+// text in the `pith` key of a safetensors file's `__metadata__`, or in an array of bytes of
+// an npz file; docs/formats/pith.md has it key by key.
 //
 //   Manifest manifest;
 //   manifest.tensors.push_back(record);         // one per tensor of the source
@@ -131,11 +131,24 @@ Result<std::string> manifest_to_json(const Manifest& manifest);
 /// kUnsupported if the schema is a newer one.
 Result<Manifest> manifest_from_json(std::string_view text);
 
+/// The array of u8 that has the manifest in npz, filled up with spaces.
+inline constexpr std::string_view kManifestArray = "pith.manifest";
+
+/// The manifests of a checkpoint, none if it is not Pith's.
+struct FoundManifests {
+  std::vector<Manifest> manifests;
+  std::optional<std::size_t> array;  ///< tensor that has them, in npz
+};
+/// Fails as manifest_from_json().
+Result<FoundManifests> find_manifests(const Checkpoint& checkpoint);
+
 /// The manifests of all files of a checkpoint against the tensors stored in it: kCorrupt
 /// unless every part is there with its type and shape, every stored tensor is one part
-/// only, names are unique and aliases lead to a tensor that is stored. Types and shapes
-/// of the other convention are for its reader to check.
+/// only (but for `array`, which has the manifest), names are unique and aliases lead to a
+/// tensor that is stored. Types and shapes of the other convention are for its reader to
+/// check.
 Status check_manifests(std::span<const Manifest> manifests,
-                       std::span<const TensorInfo> stored);
+                       std::span<const TensorInfo> stored,
+                       std::optional<std::size_t> array = std::nullopt);
 
 }  // namespace pith
