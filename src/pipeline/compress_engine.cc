@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <deque>
+#include <map>
 #include <mutex>
 
 #include "src/pipeline/journal.h"
@@ -31,6 +32,7 @@ class Engine {
       outcomes_.push_back({entry.tensor, entry.nonzero, {}});
       done_ += plan_.source->tensors()[entry.tensor].bytes;
     }
+    PITH_OK(prepare_joint());
     std::vector<TensorPlan*> batch;  // one pass each: threads go from one to the next
     std::int64_t batch_tensors = 0;
     std::int64_t batch_bytes = 0;
@@ -59,6 +61,44 @@ class Engine {
   // What a run that is killed has to do again at most, but for one tensor.
   static constexpr std::int64_t kMostBytes = std::int64_t{256} << 20;
 
+  // Stages whose tensors compete look at all of them before the first is compressed.
+  Status prepare_joint() {
+    std::vector<std::pair<const Stage*, std::vector<const TensorPlan*>>> joint;
+    for (const TensorPlan& tensor : plan_.tensors) {
+      if (tensor.stages.empty() || !tensor.stages[0]->joint()) continue;
+      const Stage* stage = tensor.stages[0].get();
+      auto found = std::find_if(joint.begin(), joint.end(),
+                                [&](const auto& entry) { return entry.first == stage; });
+      if (found == joint.end()) found = joint.insert(joint.end(), {stage, {}});
+      found->second.push_back(&tensor);
+    }
+    for (const auto& [stage, tensors] : joint) {
+      std::vector<TensorHeader> headers;
+      for (const TensorPlan* tensor : tensors) headers.push_back(tensor->header);
+      PITH_TRY(const std::unique_ptr<StageStream> stream, stage->stream(headers));
+      while (stream->needs_pass()) {
+        for (const TensorPlan* tensor : tensors) {
+          const auto tell = [&](std::int64_t /*bytes*/) {
+            if (options_.progress) {
+              options_.progress({tensor->header.name, done_, total_bytes_});
+            }
+            return check_cancelled(options_.cancel);
+          };
+          TensorRun run(plan_, *tensor, writer_, options_);
+          PITH_OK(
+              run.read_all(tell, scratch_, [&](std::span<float> values, std::int64_t) {
+                return stream->feed(values);
+              }));
+        }
+        PITH_OK(stream->end_pass());
+      }
+      for (std::size_t i = 0; i < tensors.size(); ++i) {
+        PITH_TRY(joint_[tensors[i]], stream->part(i));
+      }
+    }
+    return {};
+  }
+
   Status run_batch(const std::vector<TensorPlan*>& batch) {
     if (batch.empty()) return {};
     std::deque<TensorRun> runs;
@@ -74,7 +114,9 @@ class Engine {
         if (options_.progress) options_.progress({info.name, done_, total_bytes_});
         return check_cancelled(options_.cancel);
       };
-      PITH_OK(run.prepare(tell, scratch_));
+      const auto joint = joint_.find(tensor);
+      PITH_OK(run.prepare(tell, scratch_,
+                          joint == joint_.end() ? nullptr : std::move(joint->second)));
     }
     PITH_OK(encode(list, runs, run_of));
     for (std::size_t i = 0; i < batch.size(); ++i) {
@@ -147,7 +189,8 @@ class Engine {
   std::vector<bool> finished_;  // by the run before
   std::int64_t total_bytes_ = 0;
   std::int64_t done_ = 0;
-  Buffer scratch_;  // of passes
+  Buffer scratch_;                                                   // of passes
+  std::map<const TensorPlan*, std::unique_ptr<StageStream>> joint_;  // parts of stages
   std::mutex workers_mutex_;
   std::vector<std::shared_ptr<CompressWorker>> workers_;
   std::vector<TensorOutcome> outcomes_;

@@ -239,19 +239,71 @@ TEST(Compress, EveryStageStreamsAsInMemory) {
   }
 }
 
-TEST(Compress, TensorsThatCompeteAreRefused) {
+TEST(Compress, TensorsCompeteAsInMemory) {
+  const testing::TempFolder folder;
+  const fs::path input = folder.path() / "in.safetensors";
+  const fs::path output = folder.path() / "out.safetensors";
+  // bf16 has many ties; 'b' is more than one piece.
+  write_model(input, {{"a.weight", {30, 32}, DType::kBF16},
+                      {"b.weight", {300, 256}, DType::kBF16},
+                      {"bias", {32}},
+                      {"c.weight", {64, 32}, DType::kBF16}});
+  for (const char* sparsity : {"0", "0.001", "0.3", "0.5", "0.77", "0.999"}) {
+    SCOPED_TRACE(sparsity);
+    CompressOptions options = options_of("int8");
+    options.recipe =
+        Recipe::parse(fmt::format("version: 1\nrules: [{{match: '*', stages: [{{prune: "
+                                  "{{sparsity: {}, scope: global}}}}]}}]\n",
+                                  sparsity))
+            .value();
+    const Result<Report> report = compress(input, output, options);
+    ASSERT_TRUE(report) << report.error().message();
+    const auto source = Checkpoint::open(input).value();
+    const auto dense = open_dense(output).value();
+    std::vector<std::vector<float>> values;
+    std::vector<PruneTensor> tensors;
+    for (const std::string name : {"a.weight", "b.weight", "c.weight"}) {
+      values.push_back(read_tensor(*source, name));
+    }
+    const std::string names[] = {"a.weight", "b.weight", "c.weight"};
+    for (std::size_t i = 0; i < 3; ++i) {
+      tensors.push_back(
+          {names[i], values[i], source->tensors()[*source->find(names[i])].shape});
+    }
+    PruneOptions prune;
+    prune.sparsity = std::stof(sparsity);
+    prune.scope = PruneScope::kGlobal;
+    ASSERT_TRUE(prune_model(tensors, prune));
+    for (std::size_t i = 0; i < 3; ++i) {
+      EXPECT_EQ(read_tensor(*dense, names[i]), values[i]) << names[i];
+    }
+    const Result<VerifyResult> verified = verify(input, output, {});
+    ASSERT_TRUE(verified) << verified.error().message();
+    EXPECT_TRUE(verified->problems.empty()) << verified->problems.front();
+  }
+}
+
+TEST(Compress, WhatCannotCompeteIsRefused) {
   const testing::TempFolder folder;
   const fs::path input = folder.path() / "in.safetensors";
   write_model(input, {{"a.weight", {30, 32}}, {"b.weight", {64, 32}}});
-  CompressOptions options;
-  options.recipe =
-      Recipe::parse(
-          "version: 1\nrules: [{match: '*', stages: [{prune: {sparsity: 0.5, "
-          "scope: global}}]}]\n")
-          .value();
-  const Result<Plan> planned = plan(input, {}, options);
-  ASSERT_FALSE(planned);
-  EXPECT_EQ(planned.error().code(), StatusCode::kUnsupported);
+  const auto refusal = [&](const std::string& stages) {
+    CompressOptions options = options_of("int8");
+    options.recipe =
+        Recipe::parse("version: 1\nrules: [{match: '*', stages: [" + stages + "]}]\n")
+            .value();
+    const Result<Report> report =
+        compress(input, folder.path() / "out.safetensors", options);
+    EXPECT_FALSE(report);
+    return report ? "" : report.error().message();
+  };
+  EXPECT_NE(refusal("{clip: 0.1}, {prune: {sparsity: 0.5, scope: global}}")
+                .find("comes after 'clip': put it first"),
+            std::string::npos);
+  EXPECT_NE(refusal("{prune: {sparsity: 0.5, scope: global, importance: random}}")
+                .find("importance random with the scope global"),
+            std::string::npos);
+  EXPECT_FALSE(fs::exists(folder.path() / "out.safetensors"));
 }
 
 TEST(Compress, ShardsStayOneToOne) {

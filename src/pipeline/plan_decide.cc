@@ -67,12 +67,11 @@ class Decider {
         continue;
       }
       ++use.taken;
-      if (stage->joint()) {
-        return Status::unsupported(
-            fmt::format("rule {}: stage '{}' has the scope global, but files are "
-                        "compressed tensor by "
-                        "tensor; choose the scope tensor or row",
-                        tensor.rule->to_string(), stage->name()));
+      if (stage->joint() && !tensor.stages.empty()) {
+        return Status::unsupported(fmt::format(
+            "rule {}: stage '{}' has the scope global, but comes after '{}': put it "
+            "first",
+            tensor.rule->to_string(), stage->name(), tensor.stages.back()->name()));
       }
       if (!stage->stores()) {
         PITH_OK(

@@ -59,7 +59,7 @@ void describe(const CompressOptions& options, CompressPlan& plan) {
       const Result<std::unique_ptr<StageStream>> stream =
           stage->stream({&tensor.header, 1});
       if (!stream) whole = std::max(whole, 4 * tensor.header.shape.elements());
-      passes += stream && (*stream)->needs_pass() ? 2 : 0;
+      if (stream && (*stream)->needs_pass()) passes += stage->joint() ? 3 : 2;
     }
     if (tensor.record.scheme && tensor.record.scheme->group == Group::kTensor) ++passes;
     shown.passes = std::max(shown.passes, passes);

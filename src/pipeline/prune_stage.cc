@@ -39,6 +39,11 @@ class PruneStageStream : public StageStream {
     stream_.rewind();
     return {};
   }
+  Result<std::unique_ptr<StageStream>> part(std::size_t tensor) const override {
+    PITH_TRY(PruneStream stream, stream_.part(tensor));
+    return std::unique_ptr<StageStream>(
+        std::make_unique<PruneStageStream>(std::move(stream)));
+  }
 
  private:
   PruneStream stream_;
@@ -102,7 +107,7 @@ class PruneStage : public Stage {
     std::vector<PruneStreamTensor> list;
     for (const TensorHeader& tensor : tensors)
       list.push_back({tensor.name, tensor.shape});
-    PITH_TRY(PruneStream stream, PruneStream::make(options_, std::move(list)));
+    PITH_TRY(PruneStream stream, PruneStream::make(options_, std::move(list), joint()));
     return std::unique_ptr<StageStream>(
         std::make_unique<PruneStageStream>(std::move(stream)));
   }

@@ -24,6 +24,10 @@ Status StageStream::feed(std::span<const float> /*values*/) { return {}; }
 
 Status StageStream::end_pass() { return {}; }
 
+Result<std::unique_ptr<StageStream>> StageStream::part(std::size_t /*tensor*/) const {
+  return Status::unsupported("the stage takes all its tensors together only");
+}
+
 Status StageStream::apply_with_mask(std::span<float> /*values*/,
                                     std::span<std::byte> /*mask*/) {
   return Status::unsupported("the stage makes no masks");

@@ -33,10 +33,19 @@ Result<TensorView> part_view(DType dtype, std::int64_t count,
   return TensorView::make(dtype, std::move(shape), bytes);
 }
 
-Status TensorRun::make_streams() {
+Status TensorRun::make_streams(std::unique_ptr<StageStream> joint) {
   for (const StagePtr& stage : tensor_.stages) {
+    if (stage->joint()) {
+      streams_.push_back(std::move(joint));
+      continue;
+    }
     Result<std::unique_ptr<StageStream>> stream = stage->stream({&tensor_.header, 1});
     if (!stream && stream.error().code() == StatusCode::kUnsupported) {
+      if (!streams_.empty() && tensor_.stages[0]->joint()) {
+        return stream.error().with_context(
+            fmt::format("tensor '{}': after a stage with the scope global",
+                        printable(tensor_.header.name)));
+      }
       streams_.clear();
       return load_whole();
     }
@@ -172,12 +181,12 @@ Status TensorRun::scan_by_stages() {
 }
 
 Status TensorRun::prepare(const std::function<Status(std::int64_t)>& progress,
-                          Buffer& scratch) {
+                          Buffer& scratch, std::unique_ptr<StageStream> joint) {
   if (tensor_.copied) return {};
   const NonFinite policy = options_.non_finite == NonFiniteChoice::kError
                                ? NonFinite::kError
                                : NonFinite::kCount;
-  if (tensor_.header.shape.elements() > 0) PITH_OK(make_streams());
+  if (tensor_.header.shape.elements() > 0) PITH_OK(make_streams(std::move(joint)));
   PITH_OK(preview());
   for (std::size_t i = 0; i < streams_.size(); ++i) {
     while (streams_[i]->needs_pass()) {

@@ -62,7 +62,15 @@ class TensorRun {
   [[nodiscard]] std::int64_t strips() const;
   /// Makes streams and the quantizer, and runs their passes with all threads. `progress` is
   /// told of bytes read. `scratch` is used again by the next tensor: fresh memory is slow.
-  Status prepare(const std::function<Status(std::int64_t)>& progress, Buffer& scratch);
+  /// `joint` is the part of the first stage, if its tensors compete.
+  Status prepare(const std::function<Status(std::int64_t)>& progress, Buffer& scratch,
+                 std::unique_ptr<StageStream> joint = nullptr);
+  /// All values once, in the order of the tensor.
+  using Take = std::function<Status(std::span<float>, std::int64_t)>;
+  Status read_all(const std::function<Status(std::int64_t)>& progress, Buffer& scratch,
+                  const Take& take) {
+    return run_pass(0, scratch, progress, take);
+  }
   /// True if prepare() reads the tensor.
   [[nodiscard]] bool needs_passes() const;
 
@@ -85,11 +93,10 @@ class TensorRun {
   struct Part;  // one stored tensor: its checksum so far, and its place in the output
   struct PieceWork;  // what is known of a piece on its way
 
-  Status make_streams();
+  Status make_streams(std::unique_ptr<StageStream> joint);
   Status load_whole();
   Status apply_whole(const Stage& stage, std::span<float> values);
   void take_column_scale(const StageStream& stream);
-  using Take = std::function<Status(std::span<float>, std::int64_t)>;
   Status run_pass(std::size_t streams, Buffer& scratch,
                   const std::function<Status(std::int64_t)>& progress, const Take& take);
   Status preview();

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
 #include <optional>
 #include <utility>
 
@@ -23,23 +24,35 @@ constexpr std::int64_t kStreamScores = 4096;  // made at once
 // Elements of all tensors by one threshold, found in passes.
 class ElementChoice {
  public:
-  ElementChoice(const PruneOptions& options, std::int64_t n)
+  ElementChoice(const PruneOptions& options, std::int64_t n, std::size_t split_into = 0)
       : importance_(options.importance),
         min_nonzero_(options.min_nonzero),
         n_(n),
         count_(prune_count(options, n)),
-        all_(std::max<std::int64_t>(0, count_ - 1)) {
+        all_(std::max<std::int64_t>(0, count_ - 1)),
+        ties_of_(split_into) {
     if (!orders_by_magnitude(importance_) && count_ > 0) nonzero_.emplace(0);
   }
 
-  [[nodiscard]] bool needs_pass() const { return count_ > 0 && !known_; }
+  [[nodiscard]] bool needs_pass() const {
+    return count_ > 0 && (!known_ || counts_ties_);
+  }
   void preview(std::span<const float> sample, std::int64_t run) {
     if (orders_by_magnitude(importance_) && count_ > 0) all_.preview(sample, run, n_);
   }
-  [[nodiscard]] std::optional<float> largest() const {
-    // Something is left, and by magnitude the largest goes last.
-    if (!known_ || count_ == n_ || !orders_by_magnitude(importance_)) return std::nullopt;
-    return std::bit_cast<float>(all_.result().largest);
+  [[nodiscard]] std::optional<float> largest() const { return largest_; }
+
+  /// What goes of one of the tensors that the stream is split into.
+  [[nodiscard]] Threshold part(std::size_t tensor) const {
+    Threshold part = whole_;
+    if (part.ties == kAllTies) return part;
+    for (std::size_t i = 0; i < tensor; ++i) part.ties -= ties_of_[i];
+    part.ties = std::clamp<std::int64_t>(part.ties, 0, ties_of_[tensor]);
+    return part;
+  }
+  void set_threshold(const Threshold& threshold) {
+    known_ = true;
+    whole_ = threshold_ = threshold;
   }
   /// Its budgets shrink as rows are pruned.
   [[nodiscard]] Threshold& threshold() { return threshold_; }
@@ -47,7 +60,14 @@ class ElementChoice {
   [[nodiscard]] bool has_nan() const { return all_.has_nan(); }
 
   void add(const ImportanceOptions& options, std::span<const float> values,
-           std::int64_t first, std::int64_t cols) {
+           std::size_t tensor, std::int64_t first, std::int64_t cols) {
+    if (counts_ties_) {
+      const float tie = std::bit_cast<float>(whole_.bits);
+      ties_of_[tensor] += std::count_if(values.begin(), values.end(), [&](float value) {
+        return std::fabs(value) == tie;
+      });
+      return;
+    }
     if (orders_by_magnitude(importance_)) {
       all_.add(values.data(), static_cast<std::int64_t>(values.size()));
       return;
@@ -70,6 +90,10 @@ class ElementChoice {
   }
 
   void end_pass() {
+    if (counts_ties_) {
+      counts_ties_ = false;
+      return;
+    }
     if (nonzero_ && !ranked_) {
       const std::int64_t total = nonzero_->seen();
       may_go_ = total - std::min(min_nonzero_, total);
@@ -85,6 +109,10 @@ class ElementChoice {
     threshold_ = Threshold::first(count_, all_.result());
     if (nonzero_) threshold_.limit_nonzero(may_go_, nonzero_->result());
     whole_ = threshold_;
+    if (!orders_by_magnitude(importance_)) return;
+    // If something is left: by magnitude the largest goes last.
+    if (count_ < n_) largest_ = std::bit_cast<float>(all_.result().largest);
+    counts_ties_ = !ties_of_.empty() && whole_.ties != kAllTies;
   }
 
  private:
@@ -95,8 +123,11 @@ class ElementChoice {
   kernels::MagnitudeHistogram all_;
   std::optional<kernels::MagnitudeHistogram> nonzero_;  // of non-zero weights only
   std::int64_t may_go_ = 0;
-  bool ranked_ = false;  // of nonzero_, after the first pass
-  bool known_ = false;   // the threshold is
+  bool ranked_ = false;                // of nonzero_, after the first pass
+  bool known_ = false;                 // the threshold is
+  bool counts_ties_ = false;           // in this pass
+  std::vector<std::int64_t> ties_of_;  // of each tensor, if the stream is to be split
+  std::optional<float> largest_;
   Threshold threshold_ = Threshold::none();
   Threshold whole_ = Threshold::none();  // as it was before any row
 };
@@ -168,7 +199,8 @@ PruneStream::PruneStream(PruneStream&&) noexcept = default;
 PruneStream& PruneStream::operator=(PruneStream&&) noexcept = default;
 
 Result<PruneStream> PruneStream::make(const PruneOptions& options,
-                                      std::vector<PruneStreamTensor> tensors) {
+                                      std::vector<PruneStreamTensor> tensors,
+                                      bool split) {
   PITH_OK(check(options));
   const bool global = options.scope == PruneScope::kGlobal;
   if (!global && tensors.size() != 1) {
@@ -201,7 +233,7 @@ Result<PruneStream> PruneStream::make(const PruneOptions& options,
     impl->units.emplace(options, shape.rows(), shape.cols());
   } else if (options.granularity == Granularity::kElement &&
              options.scope != PruneScope::kRow) {
-    impl->elements.emplace(options, n);
+    impl->elements.emplace(options, n, split ? impl->tensors.size() : 0);
   }
   impl->rewind();
   return PruneStream(std::move(impl));
@@ -216,6 +248,23 @@ void PruneStream::preview(std::span<const float> sample, std::int64_t run) {
   if (impl_->elements) impl_->elements->preview(sample, run);
 }
 
+Result<PruneStream> PruneStream::part(std::size_t tensor) const {
+  if (!impl_->elements || !orders_by_magnitude(impl_->options.importance)) {
+    return Status::unsupported(fmt::format(
+        "prune: importance {} with the scope global needs all tensors in memory at once, "
+        "expected l1, l2 or taylor_proxy, or another scope",
+        to_string(impl_->options.importance)));
+  }
+  auto impl = std::make_unique<Impl>();
+  impl->options = impl_->options;
+  impl->tensors = {impl_->tensors[tensor]};
+  impl->elements.emplace(impl_->options, impl_->tensors[tensor].shape.elements());
+  impl->elements->set_threshold(impl_->elements->part(tensor));
+  impl->fed = true;
+  impl->rewind();
+  return PruneStream(std::move(impl));
+}
+
 std::optional<float> PruneStream::largest() const {
   return impl_->elements ? impl_->elements->largest() : std::nullopt;
 }
@@ -227,14 +276,16 @@ Status PruneStream::feed(std::span<const float> rows) {
   const std::string where = describe("prune", impl_->current().name);
   if (impl_->elements && orders_by_magnitude(impl_->options.importance)) {
     // The histogram sees a NaN in passing.
-    impl_->elements->add(impl_->importance(), rows, impl_->first + at, impl_->cols());
+    impl_->elements->add(impl_->importance(), rows, impl_->tensor, impl_->first + at,
+                         impl_->cols());
     if (impl_->elements->has_nan()) return check_no_nan(rows, at, where);
     impl_->advance(rows.size());
     return {};
   }
   PITH_OK(check_no_nan(rows, at, where));
   if (impl_->elements) {
-    impl_->elements->add(impl_->importance(), rows, impl_->first + at, impl_->cols());
+    impl_->elements->add(impl_->importance(), rows, impl_->tensor, impl_->first + at,
+                         impl_->cols());
   } else if (impl_->units) {
     impl_->units->add(rows, impl_->row, impl_->current().column_norms);
   }

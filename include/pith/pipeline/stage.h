@@ -98,6 +98,10 @@ class StageStream {
   [[nodiscard]] virtual std::optional<float> largest() const { return std::nullopt; }
   /// Goes back to the first chunk: apply() is to begin anew.
   virtual Status rewind() { return {}; }
+  /// Of a stage whose tensors compete, after the passes over all of them: what it does to
+  /// one, apart from the others. kUnsupported if it cannot.
+  [[nodiscard]] virtual Result<std::unique_ptr<StageStream>> part(
+      std::size_t tensor) const;
   /// apply() that also tells what is kept, in the bytes of those rows as in BitMask.
   /// kUnsupported unless the stage makes masks (Stage::kept).
   virtual Status apply_with_mask(std::span<float> values, std::span<std::byte> mask);

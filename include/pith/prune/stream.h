@@ -39,9 +39,11 @@ struct PruneStreamTensor {
 class PruneStream {
  public:
   /// One tensor, or several with PruneScope::kGlobal. Errors as prune(); with kGlobal
-  /// tensors without elements are allowed and no chunk comes of them.
+  /// tensors without elements are allowed and no chunk comes of them. `split`: part() will
+  /// be asked for, which may take one more pass.
   static Result<PruneStream> make(const PruneOptions& options,
-                                  std::vector<PruneStreamTensor> tensors);
+                                  std::vector<PruneStreamTensor> tensors,
+                                  bool split = false);
   ~PruneStream();
   PruneStream(PruneStream&&) noexcept;
   PruneStream& operator=(PruneStream&&) noexcept;
@@ -68,6 +70,10 @@ class PruneStream {
 
   /// Goes back to the first row: the same is applied once more.
   void rewind();
+
+  /// After the passes of a stream that is to be split: what it does to one tensor, apart
+  /// from all others. kUnsupported unless elements compete by magnitude.
+  [[nodiscard]] Result<PruneStream> part(std::size_t tensor) const;
 
   /// Elements zeroed, and the sparsity, of what was applied so far.
   [[nodiscard]] std::int64_t pruned() const;
