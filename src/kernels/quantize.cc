@@ -192,11 +192,9 @@ std::int64_t CountSaturatedOf(const EncodeGroups& args) {
       ones = hn::Add(ones, outside(values + i, rule));
     }
     if (i < n) {
-      float padded[kLanes] = {};
+      float padded[kLanes] = {};  // a zero is never outside
       std::memcpy(padded, values + i, static_cast<std::size_t>(n - i) * sizeof(float));
-      const VI some =
-          hn::VecFromMask(kDI, hn::FirstN(kDI, static_cast<std::size_t>(n - i)));
-      ones = hn::Add(ones, hn::And(outside(padded, rule), some));
+      ones = hn::Add(ones, outside(padded, rule));
     }
     count -= hn::GetLane(hn::SumOfLanes(kDI, ones));
   }

@@ -111,6 +111,28 @@ TEST_P(EveryTarget, ExtremesOfGroups) {
   });
 }
 
+// Groups so long that they are read in several streams: the largest value may be in any
+// of them, at their ends and behind them.
+TEST_P(EveryTarget, AbsmaxOfLongGroups) {
+  for (const std::int64_t size : {16383, 16384, 16385, 20000, 65543}) {
+    std::vector<float> values = values_of(size, 4);
+    for (float& value : values) value = std::isfinite(value) ? value / 1e30F : 0.0F;
+    for (std::int64_t at = 0; at < size; at += at < size - 300 ? 997 : 1) {
+      SCOPED_TRACE(at);
+      const float before = std::exchange(values[static_cast<std::size_t>(at)], -1e30F);
+      std::uint32_t got = 0;
+      std::uint32_t positive = 0;
+      std::uint32_t negative = 0;
+      absmax_groups({values.data(), 1, size, size}, &got);
+      extremes_groups({values.data(), 1, size, size}, &positive, &negative);
+      ASSERT_EQ(std::bit_cast<float>(got), 1e30F);
+      ASSERT_EQ(negative, got);
+      ASSERT_LT(std::bit_cast<float>(positive), 1e30F);
+      values[static_cast<std::size_t>(at)] = before;
+    }
+  }
+}
+
 TEST_P(EveryTarget, AbsmaxOfNothingIsZero) {
   std::uint32_t magnitude = 5;
   absmax_groups({nullptr, 1, 0, 0}, &magnitude);

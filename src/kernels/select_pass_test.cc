@@ -59,5 +59,31 @@ TEST(SelectPass, EveryTargetEqualsTheReference) {
   }
 }
 
+TEST(BracketPass, ARankOutsideIsNotGuessed) {
+  const auto one = std::bit_cast<std::int32_t>(1.0F);
+  const auto two = std::bit_cast<std::int32_t>(2.0F);
+  const BracketCounts counts = {
+      .up_to_lo = 5, .equal_lo = 3, .equal_hi = 4, .inside = 2, .largest = two};
+  const std::vector<float> values = {1.25F, 1.5F};
+  const FloatSpan inside[] = {FloatSpan(values)};
+  const auto bits = [&](std::int64_t k) {
+    const auto rank = rank_in({one, two, true}, counts, inside, k);
+    return rank ? std::bit_cast<float>(rank->bits) : -1;
+  };
+  EXPECT_EQ(bits(1), -1);
+  EXPECT_EQ(bits(2), 1);
+  EXPECT_EQ(bits(4), 1);
+  EXPECT_EQ(bits(5), 1.25F);
+  EXPECT_EQ(bits(6), 1.5F);
+  EXPECT_EQ(bits(7), 2);
+  EXPECT_EQ(bits(10), 2);
+  EXPECT_EQ(bits(11), -1);
+  // Both ends are one value, which is counted once.
+  const BracketCounts same = {
+      .up_to_lo = 4, .equal_lo = 4, .equal_hi = 4, .inside = 0, .largest = two};
+  EXPECT_TRUE(rank_in({one, one, true}, same, {}, 3));
+  EXPECT_FALSE(rank_in({one, one, true}, same, {}, 4));
+}
+
 }  // namespace
 }  // namespace pith::kernels

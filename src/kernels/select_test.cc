@@ -209,6 +209,10 @@ TEST(Select, APreviewThatMisleadsCostsAPassOnly) {
   const std::vector<float> beginning(values.begin(), values.begin() + 16384);
   EXPECT_EQ(passes_after(beginning, values, 1 << 19), 3);
   EXPECT_EQ(passes_after({}, values, 1 << 19), 2);
+  // Ties tell nothing of what lies above them.
+  std::fill(values.begin(), values.end(), 2.0F);
+  std::fill(values.begin(), values.begin() + (1 << 19), 1.0F);
+  EXPECT_EQ(passes_after(std::vector<float>(16384, 1.0F), values, 3 << 18), 1);
 }
 
 }  // namespace
