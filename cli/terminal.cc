@@ -52,31 +52,8 @@ std::string escape_controls(std::string_view text) {
   return out;
 }
 
-std::string with_commas(std::int64_t number) {
-  const std::string digits = std::to_string(number);
-  std::string out;
-  for (std::size_t i = 0; i < digits.size(); ++i) {
-    const std::size_t left = digits.size() - i;
-    if (i > 0 && left % 3 == 0 && digits[i - 1] != '-') out += ',';
-    out += digits[i];
-  }
-  return out;
-}
-
 std::string counted(std::int64_t number, std::string_view thing) {
   return fmt::format("{} {}{}", with_commas(number), thing, number == 1 ? "" : "s");
-}
-
-std::string human_bytes(double bytes) {
-  constexpr std::array<const char*, 5> kUnits = {"KiB", "MiB", "GiB", "TiB", "PiB"};
-  if (bytes < 1024) return fmt::format("{:.0f} B", bytes);
-  std::size_t unit = 0;
-  bytes /= 1024;
-  while (bytes >= 1024 && unit + 1 < kUnits.size()) {
-    bytes /= 1024;
-    ++unit;
-  }
-  return fmt::format("{:.1f} {}", bytes, kUnits[unit]);
 }
 
 std::string json_text(const nlohmann::ordered_json& document) {

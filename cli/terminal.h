@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "pith/base/progress.h"
+#include "pith/report/format.h"
 
 namespace pith::cli {
 
@@ -16,12 +17,11 @@ namespace pith::cli {
 /// terminal.
 std::string escape_controls(std::string_view text);
 
-/// 1,234,567
-std::string with_commas(std::int64_t number);
+using report::human_bytes;
+using report::with_commas;
+
 /// "1 tensor", "1,234 tensors"
 std::string counted(std::int64_t number, std::string_view thing);
-/// "16 B", "4.0 KiB", "1.5 GiB"
-std::string human_bytes(double bytes);
 
 /// What --json prints; bytes that are no UTF-8, as names of files may have, are replaced.
 std::string json_text(const nlohmann::ordered_json& document);

@@ -45,6 +45,7 @@
 #include "pith/quantize/quantize.h"
 #include "pith/quantize/scheme.h"
 #include "pith/quantize/smooth.h"
+#include "pith/report/format.h"
 #include "pith/report/report.h"
 #include "pith/report/sample.h"
 #include "pith/run/cpu.h"

@@ -1,4 +1,4 @@
-#include "src/report/format.h"
+#include "pith/report/format.h"
 
 #include <fmt/format.h>
 

@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include "pith/report/report.h"
-#include "src/report/format.h"
+#include "pith/report/format.h"
 #include "src/report/page.h"
 
 namespace pith {

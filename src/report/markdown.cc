@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "pith/report/report.h"
-#include "src/report/format.h"
+#include "pith/report/format.h"
 #include "src/report/layers.h"
 
 namespace pith {

@@ -2,7 +2,7 @@
 #include <fmt/format.h>
 
 #include "pith/report/report.h"
-#include "src/report/format.h"
+#include "pith/report/format.h"
 
 namespace pith {
 namespace {
