@@ -155,7 +155,7 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace pith::bench {
 
-HWY_EXPORT(MoveImpl);
+PITH_EXPORT(MoveImpl);
 
 namespace {
 const Lines& lines_of(Traffic traffic) { return kLines[static_cast<int>(traffic)]; }

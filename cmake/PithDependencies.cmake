@@ -1,6 +1,7 @@
 # Debian package names are in scripts/setup.sh. Nothing is downloaded.
 find_package(Threads REQUIRED)
-find_package(hwy REQUIRED)
+# Of Highway only the headers: src/kernels/target.h.
+find_path(PITH_HIGHWAY hwy/highway.h REQUIRED)
 find_package(TBB REQUIRED)
 find_package(fmt REQUIRED)
 # For wheels: no shared library that can be avoided. Debian's other archives are not
@@ -11,7 +12,7 @@ if(PITH_STATIC_DEPENDENCIES)
   set(ZLIB_USE_STATIC_LIBS ON)
   find_library(PITH_XXHASH_ARCHIVE libxxhash.a)
 endif()
-set(PITH_PRIVATE_LIBRARIES hwy::hwy TBB::tbb ${PITH_FMT} Threads::Threads)
+set(PITH_PRIVATE_LIBRARIES TBB::tbb ${PITH_FMT} Threads::Threads)
 
 if(NOT PITH_KERNELS_ONLY)
   find_package(nlohmann_json REQUIRED)

@@ -5,6 +5,8 @@
 function(pith_target target)
   pith_warnings(${target})
   target_compile_options(${target} PRIVATE -ffp-contract=off)
+  # Only Highway's headers are used; its assertions would need its library.
+  target_compile_definitions(${target} PRIVATE HWY_IS_DEBUG_BUILD=0)
   if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
     target_compile_options(${target} PRIVATE -march=x86-64-v2)
     # Highway counts SSE4 as available only with AES and CLMUL, which the baseline lacks and no

@@ -46,8 +46,8 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace pith::kernels {
 
-HWY_EXPORT(AbsmaxGroupsImpl);
-HWY_EXPORT(ExtremesGroupsImpl);
+PITH_EXPORT(AbsmaxGroupsImpl);
+PITH_EXPORT(ExtremesGroupsImpl);
 
 void absmax_groups(const Groups& in, std::uint32_t* magnitudes) noexcept {
   PITH_DISPATCH(AbsmaxGroupsImpl)(in, magnitudes);

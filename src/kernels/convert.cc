@@ -525,8 +525,8 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace pith::kernels {
 
-HWY_EXPORT(ToF32Impl);
-HWY_EXPORT(FromF32Impl);
+PITH_EXPORT(ToF32Impl);
+PITH_EXPORT(FromF32Impl);
 
 bool converts_to_f32(DType from) {
   switch (from) {

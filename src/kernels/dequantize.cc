@@ -183,7 +183,7 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace pith::kernels {
 
-HWY_EXPORT(DecodeGroupsImpl);
+PITH_EXPORT(DecodeGroupsImpl);
 
 void decode_groups(const DecodeGroups& args) noexcept {
   PITH_DISPATCH(DecodeGroupsImpl)(args);

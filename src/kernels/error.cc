@@ -198,8 +198,8 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace pith::kernels {
 
-HWY_EXPORT(ErrorSumsImpl);
-HWY_EXPORT(FirstErrorImpl);
+PITH_EXPORT(ErrorSumsImpl);
+PITH_EXPORT(FirstErrorImpl);
 
 ErrorSums error_sums(const float* before, const float* after, std::int64_t n) noexcept {
   const ErrorSums sums = PITH_DISPATCH(ErrorSumsImpl)(before, after, n);

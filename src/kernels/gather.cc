@@ -73,7 +73,7 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace pith::kernels {
 
-HWY_EXPORT(GatherBytesImpl);
+PITH_EXPORT(GatherBytesImpl);
 
 std::int64_t gather(const std::uint8_t* in, const std::uint8_t* mask, std::int64_t n,
                     std::uint8_t* out) noexcept {

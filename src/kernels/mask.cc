@@ -249,11 +249,11 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace pith::kernels {
 
-HWY_EXPORT(PruneUpTo);
-HWY_EXPORT(ApplyMask);
-HWY_EXPORT(CountNonzero);
-HWY_EXPORT(CountMagnitude);
-HWY_EXPORT(LimitMagnitude);
+PITH_EXPORT(PruneUpTo);
+PITH_EXPORT(ApplyMask);
+PITH_EXPORT(CountNonzero);
+PITH_EXPORT(CountMagnitude);
+PITH_EXPORT(LimitMagnitude);
 
 std::int64_t prune_up_to(float* values, std::int64_t n, std::uint32_t limit,
                          std::uint8_t* mask) noexcept {

@@ -174,10 +174,10 @@ HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 namespace pith::kernels {
-HWY_EXPORT(ChunkRangeImpl);
-HWY_EXPORT(WindowSumsImpl);
-HWY_EXPORT(ColumnSquaresImpl);
-HWY_EXPORT(ColumnAbsmaxImpl);
+PITH_EXPORT(ChunkRangeImpl);
+PITH_EXPORT(WindowSumsImpl);
+PITH_EXPORT(ColumnSquaresImpl);
+PITH_EXPORT(ColumnAbsmaxImpl);
 
 void chunk_range(const float* x, std::int64_t n, ChunkRange& range) noexcept {
   PITH_DISPATCH(ChunkRangeImpl)(x, n, range);

@@ -94,7 +94,7 @@ HWY_AFTER_NAMESPACE();
 namespace pith::kernels {
 namespace {
 
-HWY_EXPORT(MaskGroups);
+PITH_EXPORT(MaskGroups);
 
 // ceil(n * size / m); n and size are at most m, which may be as large as a row.
 std::int64_t share(std::int64_t n, std::int64_t size, std::int64_t m) {

@@ -57,7 +57,7 @@ HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 namespace pith::kernels {
-HWY_EXPORT(PackPanelS8);
+PITH_EXPORT(PackPanelS8);
 void pack_panel_s8(const PanelShape& shape, const std::int8_t* codes,
                    std::int64_t row_stride, std::byte* panel) noexcept {
   PITH_DISPATCH(PackPanelS8)(shape, codes, row_stride, panel);

@@ -143,7 +143,7 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace pith::kernels {
 
-HWY_EXPORT(PowerSumsImpl);
+PITH_EXPORT(PowerSumsImpl);
 
 PowerSums power_sums(const float* in, std::int64_t count) noexcept {
   return PITH_DISPATCH(PowerSumsImpl)(in, count);

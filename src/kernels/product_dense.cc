@@ -74,7 +74,7 @@ HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 namespace pith::kernels {
-HWY_EXPORT(ProductDense);
+PITH_EXPORT(ProductDense);
 void product_dense(const PanelProduct& args) noexcept {
   PITH_DISPATCH(ProductDense)(args);
 }

@@ -139,7 +139,7 @@ HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 namespace pith::kernels {
-HWY_EXPORT(ProductF32);
+PITH_EXPORT(ProductF32);
 void product_f32(const PanelProduct& args) noexcept {
   if (args.shape.bits == 32) return product_dense(args);
   PITH_DISPATCH(ProductF32)(args);

@@ -143,7 +143,7 @@ HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 namespace pith::kernels {
-HWY_EXPORT(ProductS4);
+PITH_EXPORT(ProductS4);
 void product_s4(const PanelProduct& args) noexcept { PITH_DISPATCH(ProductS4)(args); }
 }  // namespace pith::kernels
 #endif

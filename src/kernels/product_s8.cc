@@ -136,7 +136,7 @@ HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 namespace pith::kernels {
-HWY_EXPORT(ProductS8);
+PITH_EXPORT(ProductS8);
 void product_s8(const PanelProduct& args) noexcept { PITH_DISPATCH(ProductS8)(args); }
 }  // namespace pith::kernels
 #endif

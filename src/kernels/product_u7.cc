@@ -64,7 +64,7 @@ HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 namespace pith::kernels {
-HWY_EXPORT(ProductU7);
+PITH_EXPORT(ProductU7);
 void product_u7(const PanelProduct& args) noexcept { PITH_DISPATCH(ProductU7)(args); }
 }  // namespace pith::kernels
 #endif

@@ -216,8 +216,8 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace pith::kernels {
 
-HWY_EXPORT(EncodeGroupsImpl);
-HWY_EXPORT(CountSaturatedImpl);
+PITH_EXPORT(EncodeGroupsImpl);
+PITH_EXPORT(CountSaturatedImpl);
 
 void encode_groups(const EncodeGroups& args) noexcept {
   PITH_DISPATCH(EncodeGroupsImpl)(args);

@@ -425,7 +425,7 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace pith::kernels {
 
-HWY_EXPORT(QuantizeGroupsImpl);
+PITH_EXPORT(QuantizeGroupsImpl);
 
 std::int64_t quantize_groups(const QuantizeGroups& args) noexcept {
   return PITH_DISPATCH(QuantizeGroupsImpl)(args);

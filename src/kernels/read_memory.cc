@@ -45,7 +45,7 @@ HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 namespace pith::kernels {
-HWY_EXPORT(ReadMemory);
+PITH_EXPORT(ReadMemory);
 std::uint64_t read_memory(const std::byte* from, std::int64_t pieces) noexcept {
   return PITH_DISPATCH(ReadMemory)(from, pieces);
 }

@@ -123,8 +123,8 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace pith::kernels {
 
-HWY_EXPORT(FindScalesImpl);
-HWY_EXPORT(FindZeroPointsImpl);
+PITH_EXPORT(FindScalesImpl);
+PITH_EXPORT(FindZeroPointsImpl);
 
 ScaleFlags find_scales(const FindScales& args) noexcept {
   return PITH_DISPATCH(FindScalesImpl)(args);

@@ -144,7 +144,7 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace pith::kernels {
 
-HWY_EXPORT(BracketPass);
+PITH_EXPORT(BracketPass);
 
 BracketCounts bracket_pass(const BracketInput& input, const Bracket& bracket,
                            float* out) noexcept {

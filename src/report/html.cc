@@ -2,8 +2,8 @@
 // into the library when it is built (CMakeLists.txt); the data is the JSON of the report.
 #include <fmt/format.h>
 
-#include "pith/report/report.h"
 #include "pith/report/format.h"
+#include "pith/report/report.h"
 #include "src/report/page.h"
 
 namespace pith {

@@ -3,8 +3,8 @@
 
 #include <algorithm>
 
-#include "pith/report/report.h"
 #include "pith/report/format.h"
+#include "pith/report/report.h"
 #include "src/report/layers.h"
 
 namespace pith {

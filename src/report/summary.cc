@@ -1,8 +1,8 @@
 // The report for a terminal.
 #include <fmt/format.h>
 
-#include "pith/report/report.h"
 #include "pith/report/format.h"
+#include "pith/report/report.h"
 
 namespace pith {
 namespace {
