@@ -56,6 +56,27 @@ def test_what_is_written_is_what_quantize_gives(source, tmp_path):
     )
 
 
+def test_smoothing_by_statistics(source, rng, tmp_path):
+    path, tensors = source
+    layer = "model.layers.0.mlp.up_proj"
+    x = rng.normal(size=(32, 64)).astype(np.float32)
+    x[:, 7] *= 100  # what a scale for the whole row cannot hold
+    observer = pith.Observer()
+    observer.record(layer, x)
+    observer.save(tmp_path / "stats.safetensors")
+    expected = x @ tensors[layer + ".weight"].T
+
+    def error(**options):
+        out = tmp_path / "small.safetensors"
+        pith.compress(path, out, quantize="int8-row", overwrite=True, **options)
+        assert pith.verify(path, out)
+        return np.linalg.norm(pith.Linear.load(out, layer)(x) - expected)
+
+    assert error(smooth=tmp_path / "stats.safetensors", alpha=0.5) < error() / 2
+    with pytest.raises(pith.NotFound):
+        error(smooth=tmp_path / "nowhere.safetensors")
+
+
 def test_recipes_as_text_and_file(source, tmp_path):
     path, _ = source
     recipe = (
