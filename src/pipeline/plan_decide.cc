@@ -2,7 +2,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <map>
 
 #include "pith/tensor/view.h"
 #include "src/base/text.h"
@@ -27,20 +26,38 @@ class Decider {
   }
 
  private:
+  // What a stage has to do.
+  struct StageUse {
+    const Stage* stage;
+    const Rule* rule;
+    std::string first = {};  // tensor that it leaves, and why
+    std::string reason = {};
+    std::int64_t taken = 0;  // tensors
+    std::int64_t left = 0;
+  };
+
   [[nodiscard]] const TensorInfo& info(const TensorPlan& tensor) const {
     return plan_.source->tensors()[tensor.source];
   }
 
   // A stage that leaves all tensors of its rule does nothing, which nobody wants.
   [[nodiscard]] Status check_stages() const {
-    for (const auto& [stage, use] : uses_) {
-      if (use.taken > 0) continue;
+    for (const StageUse& use : uses_) {
+      if (use.taken > 0 || use.left == 0) continue;
       return Status::invalid_argument(
           fmt::format("rule {}: stage '{}' takes none of its {} tensors: '{}' {}",
-                      use.rule->to_string(), stage->name(), use.left,
+                      use.rule->to_string(), use.stage->name(), use.left,
                       printable(use.first), use.reason));
     }
     return {};
+  }
+
+  StageUse& use_of(const Stage& stage, const Rule& rule) {
+    const auto found = std::find_if(uses_.begin(), uses_.end(), [&](const StageUse& use) {
+      return use.stage == &stage;
+    });
+    if (found != uses_.end()) return *found;
+    return uses_.emplace_back(StageUse{&stage, &rule});
   }
 
   Status decide(TensorPlan& tensor) {
@@ -58,10 +75,13 @@ class Decider {
     Storage storage{
         is_float16or32(source.encoding.dtype) ? *source.encoding.dtype : DType::kF32, {}};
     for (const StagePtr& stage : stages) {
-      StageUse& use = uses_[stage];
+      StageUse& use = use_of(*stage, *tensor.rule);
       if (const std::string reason = stage->skip_reason(tensor.header); !reason.empty()) {
-        if (use.left++ == 0)
-          use = {tensor.rule, tensor.header.name, reason, use.taken, 1};
+        const bool empty = tensor.header.shape.elements() == 0;  // no stage minds
+        if (!empty && use.left++ == 0) {
+          use.first = tensor.header.name;
+          use.reason = reason;
+        }
         tensor.note = fmt::format("stage '{}' leaves it: it {}", stage->name(), reason);
         tensor.after_stages.push_back(storage);
         continue;
@@ -254,18 +274,9 @@ class Decider {
     return {};
   }
 
-  // What a stage has to do.
-  struct StageUse {
-    const Rule* rule = nullptr;
-    std::string first = {};  // tensor that it leaves, and why
-    std::string reason = {};
-    std::int64_t taken = 0;  // tensors
-    std::int64_t left = 0;
-  };
-
   const CompressOptions& options_;
   CompressPlan& plan_;
-  std::map<StagePtr, StageUse> uses_;
+  std::vector<StageUse> uses_;  // in the order of the tensors
 };
 
 }  // namespace

@@ -143,7 +143,7 @@ Status TensorRun::run_pass(std::size_t streams, Buffer& scratch,
     PITH_OK(take(values, begin));
     PITH_OK(progress(count * std::max<std::int64_t>(1, info_.bytes) / elements));
   }
-  checked_ = checks;
+  checked_ = checked_ || checks;
   return {};
 }
 
