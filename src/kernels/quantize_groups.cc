@@ -25,11 +25,12 @@ constexpr std::int64_t kBlock = 32;
 
 // Fetches a block while the one at `i` is scanned: of the next 32 KiB, the lines of eight
 // pages in turns. Memory gives several streams at once more than one.
-HWY_INLINE void Fetch(const float* first, std::int64_t i) {
-  constexpr std::int64_t kPage = 1024;
-  constexpr std::int64_t kPages = 8;
-  const std::int64_t page = i / kBlock % kPages;
-  const std::int64_t block = i / (kPages * kBlock) % (kPage / kBlock);
+HWY_INLINE void Fetch(const float* first, std::int64_t at) {
+  constexpr std::uint64_t kPage = 1024;
+  constexpr std::uint64_t kPages = 8;
+  const auto i = static_cast<std::uint64_t>(at);  // shifts, not divisions
+  const std::uint64_t page = i / kBlock % kPages;
+  const std::uint64_t block = i / (kPages * kBlock) % (kPage / kBlock);
   const float* lines = first + (i / (kPages * kPage) + 1) * (kPages * kPage) +
                        page * kPage + block * kBlock;
   hwy::Prefetch(lines);
