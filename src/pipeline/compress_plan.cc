@@ -84,6 +84,12 @@ class Chooser {
     bool any = false;
     for (const TensorPlan& tensor : plan_.tensors) {
       if (tensor.rule == nullptr) continue;
+      for (const StagePtr& stage : tensor.rule->stages) {
+        if (stage->storage({}).column_scale &&
+            stage->skip_reason(tensor.header).empty()) {
+          return "it has no factors of columns, which 'smooth' needs";
+        }
+      }
       const std::optional<Storage> storage = stored_by(tensor);
       if (!storage || !storage->scheme) continue;
       if (!named_exactly(tensor) && is_embedding(recipe_, tensor.header.name)) continue;
@@ -98,12 +104,6 @@ class Chooser {
       }
       if (tensor.rule->store == StoreMode::kSparse) {
         return "it has no sparse tensors that engines still read";
-      }
-      for (const StagePtr& stage : tensor.rule->stages) {
-        if (stage->storage({}).column_scale &&
-            stage->skip_reason(tensor.header).empty()) {
-          return "it has no factors of columns, which 'smooth' needs";
-        }
       }
     }
     return any ? "" : "nothing is quantized";

@@ -53,7 +53,8 @@ void describe(const CompressOptions& options, CompressPlan& plan) {
     row.action = !tensor.stored() ? TensorAction::kAliased
                  : tensor.copied  ? TensorAction::kKept
                                   : TensorAction::kCompressed;
-    only_pith = only_pith || !tensor.stored() || tensor.record.scheme || tensor.sparse();
+    only_pith = only_pith || !tensor.stored() || tensor.record.scheme ||
+                tensor.sparse() || tensor.column_scale;
     int passes = 1;
     for (const StagePtr& stage : tensor.stages) {
       const Result<std::unique_ptr<StageStream>> stream =

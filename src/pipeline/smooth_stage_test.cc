@@ -1,7 +1,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <random>
+#include <fstream>
 
 #include "pith/calibrate/stats_file.h"
 #include "pith/pipeline/compress.h"
@@ -151,10 +151,33 @@ TEST_F(Smooth, GoesWithOtherStagesAndTypes) {
     const Result<Report> report = compress_with(stages);
     ASSERT_TRUE(report) << report.error().message();
     const Plan planned = plan(model_, output_, options_).value();
+    // Whoever does not know of the factors would read other weights.
+    ASSERT_EQ(planned.loads.size(), 1);
+    EXPECT_TRUE(has(planned.loads[0], "Pith"));
     EXPECT_EQ(planned.output_bytes, static_cast<std::int64_t>(fs::file_size(output_)));
     const Result<VerifyResult> verified = verify(model_, output_, {});
     ASSERT_TRUE(verified) << verified.error().message();
     EXPECT_TRUE(verified->problems.empty()) << verified->problems.front();
+  }
+}
+
+TEST_F(Smooth, EnginesAreNotGivenSmoothedWeights) {
+  const fs::path input = folder_.path() / "in";
+  fs::create_directory(input);
+  fs::copy_file(model_, input / "model.safetensors");
+  std::ofstream(input / "config.json") << "{}";
+  // w8a8 alone would be stored for other engines; beside a smoothed tensor it is not.
+  for (const bool smoothed : {false, true}) {
+    CompressOptions options;
+    options.recipe = Recipe::parse("version: 1\nrules:\n  - match: 'fc*'\n    stages: [" +
+                                   (smoothed ? "{" + smooth() + "}, " : "") +
+                                   "{convert: f16}]\n  - match: 'other*'\n"
+                                   "    stages: [{quantize: w8a8}]\n")
+                         .value();
+    const Result<Plan> planned = plan(input, folder_.path() / "out", options);
+    ASSERT_TRUE(planned) << planned.error().message();
+    EXPECT_EQ(planned->convention,
+              smoothed ? FileConvention::kPith : FileConvention::kCompressedTensors);
   }
 }
 
