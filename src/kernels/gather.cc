@@ -38,7 +38,15 @@ template <typename T>
 std::int64_t gather_singly(const T* in, const std::uint8_t* mask, std::int64_t n,
                            T* out) {
   T* const first = out;
-  for (std::int64_t i = 0; i < n; ++i) {
+  std::int64_t i = 0;
+  for (; i + 8 <= n; i += 8) {
+    const unsigned bits = mask[i / 8];
+    for (unsigned k = 0; k < 8; ++k) {
+      *out = in[i + k];
+      out += bits >> k & 1;
+    }
+  }
+  for (; i < n; ++i) {
     *out = in[i];
     out += mask[i / 8] >> (i % 8) & 1;
   }

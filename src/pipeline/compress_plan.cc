@@ -220,6 +220,13 @@ Result<CompressPlan> make_compress_plan(const fs::path& input, const fs::path& o
   plan.manifests =
       plan.target.format == Format::kSafetensors ||
       (plan.target.format == Format::kNpz && !plan.source->find(kManifestArray));
+  if (plan.target.format == Format::kNpz && !plan.manifests) {
+    plan.shown.warnings.push_back(
+        fmt::format("a tensor of the input is named '{}': the npz file has no manifest, "
+                    "and codes in it "
+                    "cannot be read back",
+                    kManifestArray));
+  }
   PITH_TRY(const std::string config, read_folder_config(input));
   Chooser chooser(options.recipe, plan);
   PITH_OK(chooser.choose());

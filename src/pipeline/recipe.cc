@@ -77,6 +77,13 @@ Status unused_rule(const Rule& rule, std::span<const TensorHeader> tensors) {
                                               rule.to_string(), tensors.size(), hint));
 }
 
+// Text in YAML.
+std::string yaml_text(std::string_view text) {
+  std::string out = "'";
+  for (const char c : text) out += c == '\'' ? "''" : std::string(1, c);
+  return out + "'";
+}
+
 }  // namespace
 
 std::string Rule::to_string() const {
@@ -114,11 +121,8 @@ Result<Recipe> recipe_from_flags(const RecipeFlags& flags) {
     // A bare word is a regular expression that may be found anywhere in the name.
     // One that begins with a star can only be meant as a glob.
     const bool pattern = ignore.starts_with("re:") || ignore.starts_with('*');
-    std::string quoted;
-    for (const char c : pattern ? ignore : "re:.*(?:" + ignore + ").*") {
-      quoted += c == '\'' ? "''" : std::string(1, c);
-    }
-    yaml += fmt::format("  - match: '{}'\n    min_rank: 0\n    stages: []\n", quoted);
+    yaml += fmt::format("  - match: {}\n    min_rank: 0\n    stages: []\n",
+                        yaml_text(pattern ? ignore : "re:.*(?:" + ignore + ").*"));
   }
   yaml += "  - match: '*'\n    stages:\n";
   if (!flags.prune.empty() || !flags.nm.empty()) {
@@ -135,9 +139,7 @@ Result<Recipe> recipe_from_flags(const RecipeFlags& flags) {
     yaml += fmt::format("      - prune: {{{}}}\n", fmt::join(options, ", "));
   }
   if (!flags.smooth.empty()) {
-    std::string quoted;
-    for (const char c : flags.smooth) quoted += c == '\'' ? "''" : std::string(1, c);
-    yaml += fmt::format("      - smooth: {{statistics: '{}'{}}}\n", quoted,
+    yaml += fmt::format("      - smooth: {{statistics: {}{}}}\n", yaml_text(flags.smooth),
                         flags.alpha.empty() ? "" : ", alpha: " + flags.alpha);
   }
   if (flags.quantize == "fp16" || flags.quantize == "f16" || flags.quantize == "bf16") {
