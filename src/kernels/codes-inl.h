@@ -22,21 +22,32 @@ using V8 = hn::Vec<D8>;
 constexpr D8 kD8;
 constexpr std::int64_t kStep = 4 * kLanes;  // values of a step, codes of a vector
 
-// 2^23 + 128: added to a code in [-128, 127] it leaves code + 128 in the lowest byte of
-// the sum, whose last place is 1. As the sum is rounded to even, so is the code.
-constexpr float kShift = 8388736.0F;
-constexpr std::int32_t kShiftBits = 0x4b000080;
+// Added to a quotient t in (-128.5, 127.5), it leaves a number in [256, 512), whose last
+// place is 2^-15: eight bits of code + 128, and 15 bits behind the point. The half of it
+// makes the nearest integer of what is left when these are cut off. The last place of it
+// is for ties; see FastCodes().
+constexpr float kOffset = 384.5F + 0x1p-15F;
 
-// The codes of four vectors in their order, from sums with kShift.
-HWY_INLINE V8 Gather(VI a, VI b, VI c, VI d) {
-  // Lane i: bytes of a, b, c, d. Shifts drop the upper bits of all but a; the constant
-  // clears these and takes the 128 off again.
-  const VI mixed = hn::Xor(
-      hn::Xor(hn::Xor(a, hn::ShiftLeft<8>(b)),
-              hn::Xor(hn::ShiftLeft<16>(c), hn::ShiftLeft<24>(d))),
-      hn::Set(kDI, static_cast<std::int32_t>(std::uint32_t{kShiftBits} ^ 0x80808000u)));
-  alignas(16) static constexpr std::int8_t kGather[16] = {0, 4, 8,  12, 1, 5, 9,  13,
-                                                          2, 6, 10, 14, 3, 7, 11, 15};
+// Bits of sums with kOffset, once to the left: code + 128 in the third byte, below it what
+// is behind the point.
+HWY_INLINE VU Doubled(VF sum) {
+  const VU bits = hn::BitCast(kDU, sum);
+  return hn::Add(bits, bits);
+}
+
+// The codes of four vectors in their order, from doubled sums.
+HWY_INLINE V8 Gather(VU a, VU b, VU c, VU d) {
+  constexpr hn::Repartition<std::uint16_t, DF> d16;
+  // The upper halves: a byte 0x87, which all sums have, and the code + 128.
+  const auto ab =
+      hn::OddEven(hn::BitCast(d16, b), hn::BitCast(d16, hn::ShiftRight<16>(a)));
+  const auto cd =
+      hn::OddEven(hn::BitCast(d16, d), hn::BitCast(d16, hn::ShiftRight<16>(c)));
+  // Lane i: bytes of a, c, b, d; the constant clears 0x87 and takes the 128 off again.
+  const auto mixed = hn::Xor(hn::Xor(ab, hn::ShiftLeft<8>(cd)),
+                             hn::Set(d16, std::uint16_t{(0x87 ^ 0x80) << 8 | 0x80}));
+  alignas(16) static constexpr std::int8_t kGather[16] = {0, 4, 8, 12, 2, 6, 10, 14,
+                                                          1, 5, 9, 13, 3, 7, 11, 15};
   const V8 gathered =
       hn::TableLookupBytes(hn::BitCast(kD8, mixed), hn::LoadDup128(kD8, kGather));
   if constexpr (kLanes == 8) {
@@ -71,17 +82,15 @@ struct Coder {
     return t;
   }
 
-  // The code plus kShift.
-  static HWY_INLINE VI Code(const float* values, const CodeRule& rule) {
+  // A code in doubled sums.
+  static HWY_INLINE VU Code(const float* values, const CodeRule& rule) {
     VF t = Steps(hn::LoadU(kDF, values), rule);
     if constexpr (kLimit) {
       t = hn::Max(t, hn::Set(kDF, static_cast<float>(rule.low)));
       t = hn::Min(t, hn::Set(kDF, static_cast<float>(rule.high)));
     }
-    if constexpr (kRounding != Rounding::kHalfEven) {
-      t = RoundToInteger<kRounding>(t, rule.high);
-    }
-    return hn::BitCast(kDI, hn::Add(t, hn::Set(kDF, kShift)));
+    t = RoundToInteger<kRounding>(t, rule.high);
+    return Doubled(hn::Add(t, hn::Set(kDF, kOffset)));
   }
 
   static HWY_INLINE V8 Codes(const float* values, const CodeRule& rule) {
@@ -118,56 +127,38 @@ inline HWY_NOINLINE V8 ExactCodes(const CodeRule& rule, const float* values) {
 
 // ---- the same codes without division
 
-// Two factors close to 1 / divisor: value times one of them, rounded to even, is below,
-// value times the other above what the definition rounds. Where both round to the same
-// integer, that is the code, whatever becomes of ties; else the definition decides. Their
-// distance is more than all roundings together: 2^-24 each of quotient, factors and
-// product. half_up adds up to 2^-21 of a step in a sum, which is 2^-20 of the smallest
-// quotient that it could matter to, one half.
-HWY_INLINE float FactorDistance(Rounding rounding) {
-  return rounding == Rounding::kHalfUp ? 0x1p-18F : 0x1p-21F;
-}
-
-// Factors serve as long as 1 / divisor is 0 or between these.
+// Values are multiplied with 1 / divisor instead, which serves as long as it is 0 or
+// between these.
 constexpr float kSmallestFactor = 0x1p-100F;
 constexpr float kLargestFactor = 0x1p100F;
 
-struct Factors {
-  VF below;
-  VF above;
-};
-
-HWY_INLINE Factors FactorsAround(VF factor, float distance) {
-  return {hn::Mul(factor, hn::Set(kDF, 1 - distance)),
-          hn::Mul(factor, hn::Set(kDF, 1 + distance))};
-}
-
-HWY_INLINE VF FastCode(const float* values, const Factors& factors, VI& differs) {
-  const VF v = hn::LoadU(kDF, values);
-  const VF a = hn::MulAdd(v, factors.below, hn::Set(kDF, kShift));
-  const VF b = hn::MulAdd(v, factors.above, hn::Set(kDF, kShift));
-  differs = hn::Or(differs, hn::Xor(hn::BitCast(kDI, a), hn::BitCast(kDI, b)));
-  return a;
-}
-
-// low and high have kShift in them. False if the definition has to decide.
+// Sums are low and high at most: limits of codes, with kOffset in them. False if the
+// definition has to decide, as the nearest integer is in doubt. A sum differs from what
+// the definition rounds, and kOffset, by less than 1.3 units of its last place: half of
+// one by its own rounding, a quarter each by those of the factor, the product (where it is
+// rounded) and the quotient of the definition, 2^-5 by the sum of half_up. So a quotient
+// halfway between two integers, whose sum would be one place above an integer if it were
+// exact, has 0, 1 or 2 behind the point; and with any other number there, a sum is on the
+// same side of that integer as the definition's.
 template <bool kLimit>
-HWY_INLINE bool FastCodes(const float* values, const Factors& factors, VF low, VF high,
-                          V8& codes) {
-  VI differs = hn::Zero(kDI);
-  VF a = FastCode(values, factors, differs);
-  VF b = FastCode(values + kLanes, factors, differs);
-  VF c = FastCode(values + 2 * kLanes, factors, differs);
-  VF d = FastCode(values + 3 * kLanes, factors, differs);
-  if (HWY_UNLIKELY(!hn::AllTrue(kDI, hn::Eq(differs, hn::Zero(kDI))))) return false;
-  if constexpr (kLimit) {
-    a = hn::Min(hn::Max(a, low), high);
-    b = hn::Min(hn::Max(b, low), high);
-    c = hn::Min(hn::Max(c, low), high);
-    d = hn::Min(hn::Max(d, low), high);
-  }
-  codes = Gather(hn::BitCast(kDI, a), hn::BitCast(kDI, b), hn::BitCast(kDI, c),
-                 hn::BitCast(kDI, d));
+HWY_INLINE bool FastCodes(const float* values, VF factor, VF low, VF high, V8& codes) {
+  constexpr hn::Repartition<std::uint16_t, DF> d16;
+  const VF offset = hn::Set(kDF, kOffset);
+  const auto code = [&](std::int64_t i) HWY_ATTR {
+    VF sum = hn::MulAdd(hn::LoadU(kDF, values + i), factor, offset);
+    if constexpr (kLimit) sum = hn::Min(hn::Max(sum, low), high);
+    return Doubled(sum);
+  };
+  const VU a = code(0);
+  const VU b = code(kLanes);
+  const VU c = code(2 * kLanes);
+  const VU d = code(3 * kLanes);
+  // The upper halves are above 0x8000 and do not matter.
+  const auto smallest = hn::Min(hn::Min(hn::BitCast(d16, a), hn::BitCast(d16, b)),
+                                hn::Min(hn::BitCast(d16, c), hn::BitCast(d16, d)));
+  const auto beyond = hn::SaturatedSub(smallest, hn::Set(d16, std::uint16_t{2 * 2}));
+  if (HWY_UNLIKELY(!hn::AllFalse(d16, hn::Eq(beyond, hn::Zero(d16))))) return false;
+  codes = Gather(a, b, c, d);
   return true;
 }
 

@@ -26,12 +26,10 @@ HWY_INLINE CodeRule RuleOf(const EncodeGroups& args, std::int64_t group) {
 
 // The factors of a batch of groups.
 struct BatchFactors {
-  alignas(32) float below[kBatchGroups];
-  alignas(32) float above[kBatchGroups];
+  alignas(32) float of[kBatchGroups];
 
   // False if there are none.
-  HWY_INLINE bool Find(const float* divisors, std::int64_t groups, bool inverse,
-                       float distance) {
+  HWY_INLINE bool Find(const float* divisors, std::int64_t groups, bool inverse) {
     auto normal = hn::Eq(hn::Zero(kDF), hn::Zero(kDF));
     for (std::int64_t g = 0; g < groups; g += kLanes) {
       alignas(32) float padded[kLanes] = {};
@@ -46,9 +44,7 @@ struct BatchFactors {
       const auto inside = hn::And(hn::Ge(magnitude, hn::Set(kDF, kSmallestFactor)),
                                   hn::Le(magnitude, hn::Set(kDF, kLargestFactor)));
       normal = hn::And(normal, hn::Or(inside, hn::Eq(factor, hn::Zero(kDF))));
-      const Factors around = FactorsAround(factor, distance);
-      hn::Store(around.below, kDF, below + g);
-      hn::Store(around.above, kDF, above + g);
+      hn::Store(factor, kDF, of + g);
     }
     return hn::AllTrue(kDF, normal);
   }
@@ -99,12 +95,11 @@ void EncodeSome(const EncodeGroups& args, const BatchFactors& all, std::int64_t 
   const bool one_scale = args.one_scale;
   const float* values = args.in.values + begin * size;
   std::uint8_t* out = args.codes + begin * stride;
-  const VF low = hn::Set(kDF, kShift + static_cast<float>(args.low));
-  const VF high = hn::Set(kDF, kShift + static_cast<float>(args.high));
+  const VF low = hn::Set(kDF, kOffset + static_cast<float>(args.low));
+  const VF high = hn::Set(kDF, kOffset + static_cast<float>(args.high));
   for (std::int64_t g = begin; g < end; ++g, values += size, out += stride) {
     const std::int64_t n = g + 1 < args.in.groups ? size : args.in.last;
-    const std::int64_t f = one_scale ? 0 : g - begin;
-    const Factors factors = {hn::Set(kDF, all.below[f]), hn::Set(kDF, all.above[f])};
+    const VF factor = hn::Set(kDF, all.of[one_scale ? 0 : g - begin]);
     alignas(32) std::int8_t halves[32];
     std::int64_t i = 0;
     for (; i + kStep <= n; i += kStep) {
@@ -115,7 +110,7 @@ void EncodeSome(const EncodeGroups& args, const BatchFactors& all, std::int64_t 
         }
       }
       V8 codes;
-      if (!kFast || !FastCodes<kLimit>(values + i, factors, low, high, codes)) {
+      if (!kFast || !FastCodes<kLimit>(values + i, factor, low, high, codes)) {
         codes = ExactCodes(RuleOf(args, g), values + i);
       }
       if constexpr (kPacking == Packing::kInt4Halves) {
@@ -145,8 +140,7 @@ void EncodeAll(const EncodeGroups& args) {
     const std::int64_t rest = args.in.groups - g;
     const std::int64_t end = g + (rest < kBatchGroups ? rest : kBatchGroups);
     if (args.zero_points == nullptr && (!args.one_scale || g == 0)) {
-      fast = factors.Find(args.divisors + g, args.one_scale ? 1 : end - g, args.inverse,
-                          FactorDistance(args.rounding));
+      fast = factors.Find(args.divisors + g, args.one_scale ? 1 : end - g, args.inverse);
     }
     if (!fast) {
       EncodeSome<kPacking, false, false, false>(args, factors, g, end);

@@ -107,9 +107,9 @@ void encode_groups(const EncodeGroups& args) noexcept;
 void reference_encode_groups(const EncodeGroups& args) noexcept;
 
 // All three steps in one, for ordinary groups: those of zeros, and those whose scale is
-// normal in its type and from 2^-100 to 2^100. Goes batch by batch, and ends before the
-// first one that has another group, or one that is shorter. Returns how many groups are
-// done: the rest is for the steps above.
+// normal in its type and from 2^-100 to 2^100. Returns how many groups are done, the rest
+// is for the steps above: all but a shorter last one and the last few that make no batch,
+// or none if one of these is not ordinary.
 struct QuantizeGroups {
   FindScales scales;   // neither `extreme` nor `groups` is read; `scales` and `divisors`
                        // may both be null
@@ -119,9 +119,9 @@ struct QuantizeGroups {
 std::int64_t quantize_groups(const QuantizeGroups& args) noexcept;
 std::int64_t reference_quantize_groups(const QuantizeGroups& args) noexcept;
 
-// Groups of a batch: a few KiB of values.
+// Groups of a batch.
 constexpr std::int64_t quantize_batch(std::int64_t size) {
-  return size <= 32 ? 32 : size <= 64 ? 16 : size <= 256 ? 8 : 1;
+  return size <= 32 ? 16 : size <= 256 ? 8 : 1;
 }
 
 // Values with t, before it is limited, more than half a step outside [low, high].

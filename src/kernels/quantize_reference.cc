@@ -195,45 +195,35 @@ void reference_encode_groups(const EncodeGroups& args) noexcept {
 
 std::int64_t reference_quantize_groups(const QuantizeGroups& args) noexcept {
   const Groups& in = args.codes.in;
-  const std::int64_t batch = quantize_batch(in.size);
-  for (std::int64_t first = 0; first < in.groups; first += batch) {
-    if (first + batch > in.groups) return first;
-    std::int64_t g = first;
-    std::vector<float> extremes;
-    for (; g < first + batch && size_of(in, g) == in.size; ++g) {
-      extremes.push_back(extreme_of(in, g, args.codes.packing == Packing::kInt4Halves));
-    }
-    if (g < first + batch) return first;
-    std::vector<float> scales(extremes.size());
-    std::vector<float> divisors(extremes.size());
-    FindScales find = args.scales;
-    find.extreme = extremes.data();
-    find.groups = batch;
-    find.scales = scales.data();
-    find.divisors = divisors.data();
-    std::vector<std::uint8_t> stored(extremes.size() * 4);
-    find.stored = stored.data();
-    find.stored_stride = 4;
-    const ScaleFlags flags = reference_find_scales(find);
-    for (std::size_t i = 0; i < extremes.size(); ++i) {
-      const float scale = std::fabs(scales[i]);
-      const bool usual = !flags.coarse && scale >= 0x1p-100F && scale <= 0x1p100F;
-      if (extremes[i] != 0 && !usual) return first;
-    }
-    find.stored = args.scales.stored + first * args.scales.stored_stride;
-    find.stored_stride = args.scales.stored_stride;
-    reference_find_scales(find);
-    if (args.scales.scales != nullptr) {
-      std::copy(scales.begin(), scales.end(), args.scales.scales + first);
-      std::copy(divisors.begin(), divisors.end(), args.scales.divisors + first);
-    }
-    EncodeGroups encode = args.codes;
-    encode.in = {in.values + first * in.size, batch, in.size, in.size};
-    encode.divisors = divisors.data();
-    encode.codes += first * encode.stride;
-    reference_encode_groups(encode);
+  const std::int64_t whole =
+      std::max<std::int64_t>(in.groups - (in.last == in.size ? 0 : 1), 0);
+  const std::int64_t groups = whole / quantize_batch(in.size) * quantize_batch(in.size);
+  std::vector<float> extremes;
+  for (std::int64_t g = 0; g < groups; ++g) {
+    extremes.push_back(extreme_of(in, g, args.codes.packing == Packing::kInt4Halves));
   }
-  return in.groups;
+  std::vector<float> scales(extremes.size());
+  std::vector<float> divisors(extremes.size());
+  FindScales find = args.scales;
+  find.extreme = extremes.data();
+  find.groups = groups;
+  find.scales = scales.data();
+  find.divisors = divisors.data();
+  const ScaleFlags flags = reference_find_scales(find);
+  for (std::size_t i = 0; i < extremes.size(); ++i) {
+    const float scale = std::fabs(scales[i]);
+    const bool usual = !flags.coarse && scale >= 0x1p-100F && scale <= 0x1p100F;
+    if (extremes[i] != 0 && !usual) return 0;
+  }
+  if (args.scales.scales != nullptr) {
+    std::copy(scales.begin(), scales.end(), args.scales.scales);
+    std::copy(divisors.begin(), divisors.end(), args.scales.divisors);
+  }
+  EncodeGroups encode = args.codes;
+  encode.in = {in.values, groups, in.size, in.size};
+  encode.divisors = divisors.data();
+  reference_encode_groups(encode);
+  return groups;
 }
 
 std::int64_t reference_count_saturated(const EncodeGroups& args) noexcept {

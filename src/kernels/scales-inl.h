@@ -18,15 +18,31 @@ namespace pith::kernels::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
 // A type that scales are stored in. Bits() rounds to nearest even; only of values that
-// do not overflow. Value() is exact.
+// do not overflow. Value() is exact. Store() leaves the bits of a vector one after the
+// other, and returns their values.
 struct F32 {
+  using Stored = std::uint32_t;
   static constexpr float kSmallestNormal = 0x1p-126F;
   static constexpr float kOverflow = std::numeric_limits<float>::infinity();
   static HWY_INLINE VU Bits(VF v) { return hn::BitCast(kDU, v); }
   static HWY_INLINE VF Value(VU bits) { return hn::BitCast(kDF, bits); }
+  static HWY_INLINE VF Store(VF v, Stored* bits) {
+    hn::Store(hn::BitCast(kDU, v), kDU, bits);
+    return v;
+  }
 };
 
+// Store() of a type of 16 bits.
+template <class Type>
+HWY_INLINE VF StoreRounded(VF v, std::uint16_t* out) {
+  constexpr hn::Rebind<std::uint16_t, DF> d16;
+  const VU bits = Type::Bits(v);
+  hn::Store(hn::DemoteTo(d16, hn::BitCast(kDI, bits)), d16, out);
+  return Type::Value(bits);
+}
+
 struct F16 {
+  using Stored = std::uint16_t;
   static constexpr float kSmallestNormal = 0x1p-14F;
   static constexpr float kOverflow = 65520;
 #if HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3
@@ -40,6 +56,13 @@ struct F16 {
     constexpr hn::Rebind<std::uint16_t, DF> d16;
     return hn::PromoteTo(kDF,
                          hn::BitCast(half, hn::DemoteTo(d16, hn::BitCast(kDI, bits))));
+  }
+  static HWY_INLINE VF Store(VF v, Stored* bits) {
+    constexpr hn::Rebind<hwy::float16_t, DF> half;
+    constexpr hn::Rebind<std::uint16_t, DF> d16;
+    const auto rounded = hn::DemoteTo(half, v);
+    hn::Store(hn::BitCast(d16, rounded), d16, bits);
+    return hn::PromoteTo(kDF, rounded);
   }
 #else
   static HWY_INLINE VU Bits(VF v) {
@@ -70,10 +93,12 @@ struct F16 {
         hn::IfThenElse(hn::RebindMask(kDF, is_subnormal), subnormal, normal);
     return hn::Or(magnitude, hn::BitCast(kDF, sign));
   }
+  static HWY_INLINE VF Store(VF v, Stored* bits) { return StoreRounded<F16>(v, bits); }
 #endif
 };
 
 struct BF16 {
+  using Stored = std::uint16_t;
   static constexpr float kSmallestNormal = 0x1p-126F;
   static constexpr float kOverflow = 0x1.ffp127F;
   static HWY_INLINE VU Bits(VF v) {
@@ -84,6 +109,7 @@ struct BF16 {
   static HWY_INLINE VF Value(VU bits) {
     return hn::BitCast(kDF, hn::ShiftLeft<16>(bits));
   }
+  static HWY_INLINE VF Store(VF v, Stored* bits) { return StoreRounded<BF16>(v, bits); }
 };
 
 using MF = hn::Mask<DF>;

@@ -121,8 +121,8 @@ kernels::FindScales Coder::scale_args_at(std::int64_t group, std::int64_t code,
   return args;
 }
 
-// Encodes the first groups of a run as far as they are ordinary, and returns how many.
-// Their scales are left in `scales` and `divisors`, unless these are null.
+// Encodes the first groups of a run and returns how many: none if one of them is not
+// ordinary. Their scales are left in `scales` and `divisors`, unless these are null.
 std::int64_t Coder::encode_plain(const Run& run, const float* values, float* scales,
                                  float* divisors) const {
   if (!plain_ || run.size % 32 != 0) return 0;
@@ -185,14 +185,15 @@ Failure Coder::encode(const Run& run, ErrorFigures& figures) const {
   if (!values_.is_f32() || batch.prefetch > kPrefetchBytes) batch.prefetch = 0;
   const std::int64_t stride = group_stride(scheme_, run.size);
   const bool whole = values_.is_f32() && !options_.figures && run.size <= kPieceElements;
-  for (std::int64_t g = 0; g < run.groups; g += step) {
-    const Run rest = run.part(g, run.groups, stride);
-    if (whole) {
-      g += encode_plain(rest, values_.read(rest.first, 0, nullptr), nullptr, nullptr);
-    } else if (is_long) {
-      g += encode_long_rows(rest, figures, g * run.size);
+  std::int64_t g = 0;
+  if (whole) {
+    g = encode_plain(run, values_.read(run.first, 0, nullptr), nullptr, nullptr);
+  }
+  for (; g < run.groups; g += step) {
+    if (is_long && !whole) {
+      g += encode_long_rows(run.part(g, run.groups, stride), figures, g * run.size);
+      if (g == run.groups) break;
     }
-    if (g == run.groups) break;
     const Run part = run.part(g, step, stride);
     batch.offset = g * run.size;
     const Failure failure = is_long ? encode_long_group(part, figures, batch.offset)
