@@ -1,4 +1,5 @@
 // Codes of values.
+#include <algorithm>
 #include <cstring>
 
 #undef HWY_TARGET_INCLUDE
@@ -6,6 +7,7 @@
 #include "hwy/cache_control.h"
 #include "hwy/foreach_target.h"
 #include "hwy/highway.h"
+#include "src/kernels/absmax-inl.h"
 #include "src/kernels/codes-inl.h"
 #include "src/kernels/quantize.h"
 #include "src/kernels/target.h"
@@ -91,7 +93,6 @@ void EncodeSome(const EncodeGroups& args, const BatchFactors& all, std::int64_t 
   // In registers: a store of bytes could change all that is behind a reference.
   const std::int64_t size = args.in.size;
   const std::int64_t stride = args.stride;
-  const std::int64_t prefetch = args.prefetch;
   const bool one_scale = args.one_scale;
   const float* values = args.in.values + begin * size;
   std::uint8_t* out = args.codes + begin * stride;
@@ -103,12 +104,6 @@ void EncodeSome(const EncodeGroups& args, const BatchFactors& all, std::int64_t 
     alignas(32) std::int8_t halves[32];
     std::int64_t i = 0;
     for (; i + kStep <= n; i += kStep) {
-      if (prefetch > 0) {
-        const auto* ahead = reinterpret_cast<const std::uint8_t*>(values + i) + prefetch;
-        for (std::int64_t byte = 0; byte < kStep * 4; byte += 64) {
-          hwy::Prefetch(ahead + byte);
-        }
-      }
       V8 codes;
       if (!kFast || !FastCodes<kLimit>(values + i, factor, low, high, codes)) {
         codes = ExactCodes(RuleOf(args, g), values + i);
@@ -128,12 +123,18 @@ void EncodeSome(const EncodeGroups& args, const BatchFactors& all, std::int64_t 
   }
 }
 
+// True if codes may bypass the caches.
+template <Packing kPacking>
+HWY_INLINE bool MayStream(const EncodeGroups& args) {
+  constexpr auto kVectorBytes = static_cast<std::int64_t>(sizeof(V8));
+  return args.stream && kPacking == Packing::kInt8 &&
+         reinterpret_cast<std::uintptr_t>(args.codes) % kVectorBytes == 0 &&
+         args.stride % kVectorBytes == 0;
+}
+
 template <Packing kPacking>
 void EncodeAll(const EncodeGroups& args) {
-  constexpr auto kVectorBytes = static_cast<std::int64_t>(sizeof(V8));
-  const bool stream = args.stream && kPacking == Packing::kInt8 &&
-                      reinterpret_cast<std::uintptr_t>(args.codes) % kVectorBytes == 0 &&
-                      args.stride % kVectorBytes == 0;
+  const bool stream = MayStream<kPacking>(args);
   BatchFactors factors;
   bool fast = false;
   for (std::int64_t g = 0; g < args.in.groups; g += kBatchGroups) {
@@ -154,6 +155,77 @@ void EncodeAll(const EncodeGroups& args) {
   }
   if (stream) hwy::FlushStream();
 }
+
+// ---- one scale
+
+// Four streams at a time: memory gives them more than one. kAhead: bytes that are fetched.
+constexpr std::int64_t kStreams = 4;
+constexpr std::int64_t kLine = 64;
+constexpr std::int64_t kAhead = 1024;
+
+// The codes of the first values, as many as make streams. Returns their number.
+template <Packing kPacking, bool kLimit, bool kStream>
+std::int64_t EncodeStreams(const EncodeGroups& args, VF factor, VU& largest) {
+  // An odd number of lines: streams that are a power of two apart meet in the caches.
+  const std::int64_t lines = args.in.last / (kStreams * kLine);
+  const std::int64_t apart = (lines - (lines % 2 == 0 ? 1 : 0)) * kLine;
+  const VF low = hn::Set(kDF, kOffset + static_cast<float>(args.low));
+  const VF high = hn::Set(kDF, kOffset + static_cast<float>(args.high));
+  VU most = hn::Zero(kDU);
+  for (std::int64_t at = 0; at < apart; at += kLine) {
+    for (std::int64_t s = 0; s < kStreams; ++s) {
+      const std::int64_t first = s * apart + at;
+      const float* values = args.in.values + first;
+      std::uint8_t* out = args.codes + CodeBytes<kPacking>(first);
+      for (std::int64_t i = 0; i < kLine; i += kStep) {
+        for (std::int64_t byte = 0; byte < kStep * 4; byte += 64) {
+          hwy::Prefetch(reinterpret_cast<const std::uint8_t*>(values + i) + kAhead +
+                        byte);
+        }
+        most = hn::Max(most, LaneMax<Absmax>(values + i, kStep));
+        V8 codes;
+        if (HWY_UNLIKELY(!FastCodes<kLimit>(values + i, factor, low, high, codes))) {
+          codes = ExactCodes(RuleOf(args, 0), values + i);
+        }
+        Store<kPacking, kStream>(codes, out + CodeBytes<kPacking>(i));
+      }
+    }
+  }
+  largest = most;
+  return kStreams * std::max<std::int64_t>(apart, 0);
+}
+
+template <Packing kPacking>
+std::uint32_t EncodeOne(const EncodeGroups& args) {
+  BatchFactors factors;
+  VU largest = hn::Zero(kDU);
+  std::int64_t done = 0;
+  if (factors.Find(args.divisors, 1, args.inverse)) {
+    const VF factor = hn::Set(kDF, factors.of[0]);
+    const bool stream = MayStream<kPacking>(args);
+    if (args.limit) {
+      done = stream ? EncodeStreams<kPacking, true, true>(args, factor, largest)
+                    : EncodeStreams<kPacking, true, false>(args, factor, largest);
+    } else {
+      done = stream ? EncodeStreams<kPacking, false, true>(args, factor, largest)
+                    : EncodeStreams<kPacking, false, false>(args, factor, largest);
+    }
+  }
+  EncodeGroups rest = args;
+  const std::int64_t n = args.in.last - done;
+  rest.in = {args.in.values + done, 1, n, n};
+  rest.codes += CodeBytes<kPacking>(done);
+  EncodeAll<kPacking>(rest);
+  return std::max(hn::GetLane(AcrossLanes<Absmax>(largest)),
+                  GroupMax<Absmax>(rest.in.values, n));
+}
+
+std::uint32_t EncodeOneScaleImpl(const EncodeGroups& args) {
+  return args.packing == Packing::kInt4 ? EncodeOne<Packing::kInt4>(args)
+                                        : EncodeOne<Packing::kInt8>(args);
+}
+
+// ---- the choice
 
 void EncodeGroupsImpl(const EncodeGroups& args) {
   switch (args.packing) {
@@ -211,10 +283,15 @@ HWY_AFTER_NAMESPACE();
 namespace pith::kernels {
 
 PITH_EXPORT(EncodeGroupsImpl);
+PITH_EXPORT(EncodeOneScaleImpl);
 PITH_EXPORT(CountSaturatedImpl);
 
 void encode_groups(const EncodeGroups& args) noexcept {
   PITH_DISPATCH(EncodeGroupsImpl)(args);
+}
+
+std::uint32_t encode_one_scale(const EncodeGroups& args) noexcept {
+  return PITH_DISPATCH(EncodeOneScaleImpl)(args);
 }
 
 std::int64_t count_saturated(const EncodeGroups& args) noexcept {

@@ -100,11 +100,15 @@ struct EncodeGroups {
   Packing packing;
   std::uint8_t* codes;  // group g begins at codes + g * stride
   std::int64_t stride;
-  bool stream = false;        // stores bypass the caches, where alignment permits
-  std::int64_t prefetch = 0;  // bytes ahead of the values read that are fetched
+  bool stream = false;  // stores bypass the caches, where alignment permits
 };
 void encode_groups(const EncodeGroups& args) noexcept;
 void reference_encode_groups(const EncodeGroups& args) noexcept;
+
+// Codes of one group that need not fit a cache, in kInt8 or kInt4 without zero points, and
+// in the same pass the bits of its largest magnitude, NaN above infinity: codes mean
+// nothing if that shows a value that is not finite. `stride` is for the alignment alone.
+std::uint32_t encode_one_scale(const EncodeGroups& args) noexcept;
 
 // All three steps in one, for ordinary groups: those of zeros, and those whose scale is
 // normal in its type and from 2^-100 to 2^100. Returns how many groups are done, the rest
@@ -121,7 +125,7 @@ std::int64_t reference_quantize_groups(const QuantizeGroups& args) noexcept;
 
 // Groups of a batch.
 constexpr std::int64_t quantize_batch(std::int64_t size) {
-  return size <= 32 ? 16 : size <= 256 ? 8 : 1;
+  return size <= 256 ? 8 : 1;
 }
 
 // Values with t, before it is limited, more than half a step outside [low, high].

@@ -89,6 +89,7 @@ struct BlockCoder {
 // ---- short groups
 
 constexpr std::int64_t kStreams = 4;
+constexpr std::int64_t kGroups = quantize_batch(kBlock);
 constexpr std::int64_t kFetch = 256;  // values ahead of those that are scanned
 // Longer streams would be no faster.
 constexpr std::int64_t kMostVisits = 511;
@@ -98,7 +99,6 @@ constexpr std::int64_t kMostVisits = 511;
 template <class Lanes, Packing kPacking, bool kLimit, bool kStream, std::int64_t kSize>
 bool QuantizeStreams(const QuantizeGroups& args, std::int64_t first,
                      std::int64_t visits) {
-  constexpr std::int64_t kGroups = quantize_batch(kSize == 0 ? 96 : kSize);
   constexpr std::int64_t kEach = kGroups / kStreams;  // groups of a visit to a stream
   const EncodeGroups& codes = args.codes;
   const std::int64_t size = kSize != 0 ? kSize : codes.in.size;
@@ -155,7 +155,6 @@ bool QuantizeStreams(const QuantizeGroups& args, std::int64_t first,
 
 template <class Lanes, Packing kPacking, bool kLimit, bool kStream, std::int64_t kSize>
 std::int64_t QuantizeShort(const QuantizeGroups& args, std::int64_t groups) {
-  constexpr std::int64_t kGroups = quantize_batch(kSize == 0 ? 96 : kSize);
   std::int64_t done = 0;
   while (groups - done >= kGroups) {
     // An odd number: streams that are a power of two apart meet in the caches.

@@ -533,6 +533,84 @@ TEST_P(EveryTarget, HalvesAndTheirNeighbours) {
   }
 }
 
+// Values whose quotients are halfway between two codes or a few roundings away from that,
+// for many divisors: where codes without division are in doubt.
+TEST_P(EveryTarget, AroundTiesOfAnyDivisor) {
+  std::mt19937 random(5);
+  std::uniform_real_distribution<float> uniform(1, 2);
+  for (int round = 0; round < 300; ++round) {
+    const float divisor =
+        std::ldexp(uniform(random), static_cast<int>(random() % 60) - 30);
+    const bool inverse = round % 3 == 0;
+    std::vector<float> values;
+    for (int k = -127; k < 127; ++k) {
+      const float half = static_cast<float>(k) + 0.5F;
+      float v = inverse ? half / divisor : half * divisor;
+      for (int i = 0; i < 4; ++i) v = std::nextafter(v, -1e38F);
+      for (int i = -4; i <= 4; ++i, v = std::nextafter(v, 1e38F)) values.push_back(v);
+      values.push_back(v + v * 0x1p-22F * static_cast<float>(random() % 64));
+    }
+    const auto n = static_cast<std::int64_t>(values.size());
+    for (Rounding rounding :
+         {Rounding::kHalfAway, Rounding::kHalfEven, Rounding::kHalfUp}) {
+      std::vector<std::uint8_t> got(values.size());
+      std::vector<std::uint8_t> expected(values.size());
+      EncodeGroups args = {.in = {values.data(), 1, n, n},
+                           .divisors = &divisor,
+                           .zero_points = nullptr,
+                           .one_scale = true,
+                           .inverse = inverse,
+                           .limit = round % 2 == 0,
+                           .low = -128,
+                           .high = 127,
+                           .rounding = rounding,
+                           .packing = Packing::kInt8,
+                           .codes = got.data(),
+                           .stride = n};
+      encode_groups(args);
+      args.codes = expected.data();
+      reference_encode_groups(args);
+      ASSERT_EQ(got, expected) << "divisor " << divisor;
+    }
+  }
+}
+
+TEST_P(EveryTarget, OneScaleOfManyValues) {
+  for (std::int64_t n : {1, 31, 255, 256, 257, 511, 512, 768, 1024, 5000, 20003}) {
+    std::vector<float> values = values_of(n, static_cast<unsigned>(n));
+    for (float& v : values) v = std::clamp(v, -9.0F, 9.0F);
+    for (const float bad : {0.0F, 12.0F, -INFINITY, NAN}) {
+      if (bad != 0) values[static_cast<std::size_t>(n / 2)] = bad;
+      for (Packing packing : {Packing::kInt8, Packing::kInt4}) {
+        const int high = packing == Packing::kInt8 ? 127 : 7;
+        const float scale = 9.0F / static_cast<float>(high);
+        std::vector<std::uint8_t> got(static_cast<std::size_t>(n) + 64, 0xee);
+        std::vector<std::uint8_t> expected = got;
+        EncodeGroups args = {.in = {values.data(), 1, n, n},
+                             .divisors = &scale,
+                             .zero_points = nullptr,
+                             .one_scale = true,
+                             .inverse = false,
+                             .limit = bad != 0,
+                             .low = -high,
+                             .high = high,
+                             .rounding = Rounding::kHalfAway,
+                             .packing = packing,
+                             .codes = got.data(),
+                             .stride = 64,
+                             .stream = n % 2 == 0};
+        std::uint32_t largest = 0;
+        reference_absmax_groups(args.in, &largest);
+        ASSERT_EQ(encode_one_scale(args), largest);
+        if (bad != 0 && !std::isfinite(bad)) continue;
+        args.codes = expected.data();
+        reference_encode_groups(args);
+        ASSERT_EQ(got, expected) << n << " values";
+      }
+    }
+  }
+}
+
 TEST_P(EveryTarget, StreamingStoresGiveTheSameBytes) {
   const std::vector<float> values = values_of(4096 + 17, 1);
   alignas(64) static std::uint8_t plain[4224];
@@ -554,7 +632,6 @@ TEST_P(EveryTarget, StreamingStoresGiveTheSameBytes) {
   encode_groups(args);
   args.codes = streamed;
   args.stream = true;
-  args.prefetch = 256;
   encode_groups(args);
   EXPECT_EQ(std::memcmp(plain, streamed, values.size()), 0);
 }

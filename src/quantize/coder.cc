@@ -19,8 +19,6 @@ using Scales = CoderOptions::Scales;
 constexpr std::int64_t kChunk = kErrorChunk;
 constexpr std::int64_t kBatchGroups = 256;
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
-// A longer group is fetched by the scan: it does not fit beside the one before it.
-constexpr std::int64_t kPrefetchBytes = 65536;
 // Of a longer group no copy is made.
 constexpr std::int64_t kLongRow = 32768;
 
@@ -45,8 +43,7 @@ void make_finite(const float* values, std::int64_t n, float infinity, float* out
 // A batch under way, and the memory for it.
 struct Coder::Batch {
   ErrorFigures* figures;
-  std::int64_t offset = 0;  // of the batch among the elements of the figures
-  std::int64_t prefetch = 0;
+  std::int64_t offset = 0;           // of the batch among the elements of the figures
   const float* originals = nullptr;  // the values
   const float* values = nullptr;     // the same, finite
   const float* scales = nullptr;
@@ -134,6 +131,24 @@ std::int64_t Coder::encode_plain(const Run& run, const float* values, float* sca
   return kernels::quantize_groups(args);
 }
 
+// Encodes a run of chunks with the scale they share. False if that is left to others: its
+// values are not what they were, or the scheme is another.
+bool Coder::encode_with_one_scale(const Run& run) const {
+  if (options_.scales != Scales::kOne || !scheme_.symmetric || options_.one.inverse ||
+      packing_of(scheme_) == kernels::Packing::kInt4Halves ||
+      group_stride(scheme_, 2 * run.size) != 2 * group_stride(scheme_, run.size)) {
+    return false;
+  }
+  kernels::EncodeGroups args = code_args(run.code, run.size);
+  const std::int64_t n = run.elements();
+  args.in = {values_.read(run.first, 0, nullptr), 1, n, n};
+  args.divisors = &options_.one.divisor;
+  args.one_scale = true;
+  args.limit = options_.one.limit;
+  const std::uint32_t largest = kernels::encode_one_scale(args);
+  return largest < kernels::kInfinityBits && largest <= options_.magnitude;
+}
+
 // The same for groups that are longer than a chunk, with their figures.
 std::int64_t Coder::encode_long_rows(const Run& run, ErrorFigures& figures,
                                      std::int64_t offset) const {
@@ -181,10 +196,9 @@ Failure Coder::encode(const Run& run, ErrorFigures& figures) const {
                                          kBatchGroups);
   Batch batch;
   batch.figures = &figures;
-  batch.prefetch = options_.prefetch != 0 ? options_.prefetch : step * run.size * 4;
-  if (!values_.is_f32() || batch.prefetch > kPrefetchBytes) batch.prefetch = 0;
   const std::int64_t stride = group_stride(scheme_, run.size);
   const bool whole = values_.is_f32() && !options_.figures && run.size <= kPieceElements;
+  if (whole && encode_with_one_scale(run)) return {};
   std::int64_t g = 0;
   if (whole) {
     g = encode_plain(run, values_.read(run.first, 0, nullptr), nullptr, nullptr);
@@ -233,7 +247,6 @@ Failure Coder::encode_long_group(const Run& group, ErrorFigures& figures,
 
 // Finds the scale of a group, and leaves in `options` how to encode it.
 Failure Coder::scan_long_group(const Run& group, CoderOptions& options) const {
-  options.prefetch = group.last * 4;
   if (options_.scales == Scales::kOne) return {};
   options.scales = Scales::kOne;
   if (options_.scales == Scales::kStored) {
@@ -422,7 +435,6 @@ void Coder::encode_values(const Run& run, Batch& batch) const {
   args.zero_points = batch.zero_points;
   args.one_scale = batch.one_scale;
   args.limit = batch.limit;
-  args.prefetch = batch.prefetch;
   kernels::encode_groups(args);
   if (batch.inverse) {  // as in GGUF, where infinite quotients leave bytes of 0
     for (std::int64_t g = 0; g < run.groups; ++g) {

@@ -42,7 +42,6 @@ struct CoderOptions {
   NonFinite non_finite = NonFinite::kError;
   bool figures = false;
   bool stream = false;
-  std::int64_t prefetch = 0;  ///< bytes; 0: as far as a batch
 };
 
 /// Groups that follow each other: element `first` of the part is the first of group
@@ -79,6 +78,7 @@ class Coder {
  private:
   struct Batch;
 
+  bool encode_with_one_scale(const Run& run) const;
   std::int64_t encode_plain(const Run& run, const float* values, float* scales,
                             float* divisors) const;
   std::int64_t encode_long_rows(const Run& run, ErrorFigures& figures,
