@@ -14,105 +14,118 @@ HWY_BEFORE_NAMESPACE();
 namespace pith::kernels::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-// Bytes ahead that are asked for: the codes of the next groups but some.
-constexpr std::int64_t kPrefetch = 1024;
+// Bytes ahead that are asked for: a batch of blocks, whose scales are gathered first.
+constexpr std::int64_t kPrefetch = 4608;
 
-constexpr std::int64_t kSlice = 256;  // codes of 4 bits that are unpacked at a time
+constexpr std::int64_t kBlock = 32;  // codes of 4 bits that are unpacked at a time
 
-// n codes of 4 bits, n <= kSlice, to bytes. Reads and writes whole vectors inside
-// [0, kSlice), but of `packed` only what n codes have.
-HWY_INLINE void Unpack(const std::uint8_t* packed, std::int64_t n, std::int8_t* codes) {
-  constexpr hn::Full128<std::uint8_t> d;
-  constexpr hn::Full128<std::uint16_t> d16;
-  const auto mask = hn::Set(d, std::uint8_t{0x0f});
-  const auto eight = hn::Set(d, std::uint8_t{8});
-  auto* out = reinterpret_cast<std::uint8_t*>(codes);
-  for (std::int64_t i = 0; i < n; i += 32) {
-    const std::uint8_t* from = packed + i / 2;
-    alignas(16) std::uint8_t padded[16] = {};
-    if (n - i < 32) {
-      std::memcpy(padded, from, static_cast<std::size_t>((n - i + 1) / 2));
-      from = padded;
-    }
-    const auto pairs = hn::LoadU(d, from);
-    const auto low = hn::And(pairs, mask);
-    const auto high =
-        hn::And(hn::BitCast(d, hn::ShiftRight<4>(hn::BitCast(d16, pairs))), mask);
-    // (c ^ 8) - 8 extends the sign.
-    const auto first = hn::Xor(hn::InterleaveLower(d, low, high), eight);
-    const auto second = hn::Xor(hn::InterleaveUpper(d, low, high), eight);
-    hn::Store(hn::Sub(first, eight), d, out + i);
-    hn::Store(hn::Sub(second, eight), d, out + i + 16);
-  }
-}
+using D16 = hn::Full128<std::int8_t>;
+using V16 = hn::Vec<D16>;
 
-// A block of Q4_0.
-HWY_INLINE void UnpackHalves(const std::uint8_t* packed, std::int8_t* codes) {
-  constexpr hn::Full128<std::uint8_t> d;
-  constexpr hn::Full128<std::uint16_t> d16;
-  const auto mask = hn::Set(d, std::uint8_t{0x0f});
-  const auto eight = hn::Set(d, std::uint8_t{8});
-  auto* out = reinterpret_cast<std::uint8_t*>(codes);
-  const auto pairs = hn::LoadU(d, packed);
-  const auto high =
-      hn::And(hn::BitCast(d, hn::ShiftRight<4>(hn::BitCast(d16, pairs))), mask);
-  hn::Store(hn::Sub(hn::And(pairs, mask), eight), d, out);
-  hn::Store(hn::Sub(high, eight), d, out + 16);
-}
-
-struct Scale {
-  float scale;
-  float zero_point;
+// Two vectors of codes, from halves of bytes.
+struct Unpacked {
+  V16 first;
+  V16 second;
 };
 
-template <bool kStream, bool kZeroPoint>
-HWY_INLINE void DecodeBytes(const std::int8_t* codes, std::int64_t n, Scale by,
-                            float* out) {
-  constexpr hn::Rebind<std::int8_t, DF> d8;
-  constexpr hn::RebindToSigned<DF> di;
-  const VF scale = hn::Set(kDF, by.scale);
-  const VF zero_point = hn::Set(kDF, by.zero_point);
-  const auto decode = [&](std::int64_t i) HWY_ATTR {
-    VF q = hn::ConvertTo(kDF, hn::PromoteTo(di, hn::LoadU(d8, codes + i)));
-    if constexpr (kZeroPoint) q = hn::Sub(q, zero_point);
-    if constexpr (kStream) {
-      hn::Stream(hn::Mul(scale, q), kDF, out + i);
-    } else {
-      hn::StoreU(hn::Mul(scale, q), kDF, out + i);
-    }
-  };
-  std::int64_t i = 0;
-  for (; i + 4 * kLanes <= n; i += 4 * kLanes) {
-    decode(i);
-    decode(i + kLanes);
-    decode(i + 2 * kLanes);
-    decode(i + 3 * kLanes);
+template <Packing kPacking>
+HWY_INLINE Unpacked Unpack(const std::uint8_t* packed) {
+  constexpr D16 d;
+  constexpr hn::Full128<std::uint16_t> d16;
+  const V16 mask = hn::Set(d, std::int8_t{0x0f});
+  const V16 pairs = hn::LoadU(d, reinterpret_cast<const std::int8_t*>(packed));
+  const V16 low = hn::And(pairs, mask);
+  const V16 high =
+      hn::And(hn::BitCast(d, hn::ShiftRight<4>(hn::BitCast(d16, pairs))), mask);
+  if constexpr (kPacking == Packing::kInt4Halves) {
+    const V16 eight = hn::Set(d, std::int8_t{8});
+    return {hn::Sub(low, eight), hn::Sub(high, eight)};
+  } else {
+    alignas(16) static constexpr std::int8_t kSigned[16] = {
+        0, 1, 2, 3, 4, 5, 6, 7, -8, -7, -6, -5, -4, -3, -2, -1};
+    const V16 table = hn::Load(d, kSigned);
+    const V16 even = hn::TableLookupBytes(table, low);
+    const V16 odd = hn::TableLookupBytes(table, high);
+    return {hn::InterleaveLower(d, even, odd), hn::InterleaveUpper(d, even, odd)};
   }
-  for (; i + kLanes <= n; i += kLanes) decode(i);
-  for (; i < n; ++i) out[i] = by.scale * (static_cast<float>(codes[i]) - by.zero_point);
 }
 
-template <Packing kPacking, bool kStream, bool kZeroPoint>
-HWY_INLINE void DecodeGroup(const std::uint8_t* codes, std::int64_t n, Scale by,
-                            float* out) {
-  alignas(32) std::int8_t unpacked[kSlice];
-  switch (kPacking) {
-    case Packing::kInt8:
-      DecodeBytes<kStream, kZeroPoint>(reinterpret_cast<const std::int8_t*>(codes), n, by,
-                                       out);
-      break;
-    case Packing::kInt4:
-      for (std::int64_t i = 0; i < n; i += kSlice) {
-        const std::int64_t some = n - i < kSlice ? n - i : kSlice;
-        Unpack(codes + i / 2, some, unpacked);
-        DecodeBytes<kStream, kZeroPoint>(unpacked, some, by, out + i);
-      }
-      break;
-    case Packing::kInt4Halves:
-      UnpackHalves(codes, unpacked);  // 32 of them, which are a group
-      DecodeBytes<kStream, kZeroPoint>(unpacked, n < 32 ? n : 32, by, out);
-      break;
+// Values of codes with one scale.
+template <bool kStream, bool kZeroPoint>
+struct Decoder {
+  VF scale;
+  VF zero_point;
+
+  HWY_INLINE Decoder(float by, float less)
+      : scale(hn::Set(kDF, by)), zero_point(hn::Set(kDF, less)) {}
+
+  // As many codes as there are lanes.
+  template <class V>
+  HWY_INLINE void Some(V codes, float* out) const {
+    VF q = hn::ConvertTo(kDF, hn::PromoteTo(kDI, codes));
+    if constexpr (kZeroPoint) q = hn::Sub(q, zero_point);
+    if constexpr (kStream) {
+      hn::Stream(hn::Mul(scale, q), kDF, out);
+    } else {
+      hn::StoreU(hn::Mul(scale, q), kDF, out);
+    }
   }
+
+  HWY_INLINE void Vector(V16 codes, float* out) const {
+    constexpr hn::Half<D16> half;
+    const auto low = hn::LowerHalf(half, codes);
+    const auto high = hn::UpperHalf(half, codes);
+    if constexpr (kLanes == 8) {
+      Some(low, out);
+      Some(high, out + 8);
+    } else {
+      constexpr hn::Half<decltype(half)> quarter;
+      Some(hn::LowerHalf(quarter, low), out);
+      Some(hn::UpperHalf(quarter, low), out + 4);
+      Some(hn::LowerHalf(quarter, high), out + 8);
+      Some(hn::UpperHalf(quarter, high), out + 12);
+    }
+  }
+
+  HWY_INLINE void Bytes(const std::int8_t* codes, std::int64_t n, float* out) const {
+    constexpr hn::Rebind<std::int8_t, DF> d8;
+    std::int64_t i = 0;
+    for (; i + 4 * kLanes <= n; i += 4 * kLanes) {
+      for (std::int64_t v = i; v < i + 4 * kLanes; v += kLanes) {
+        Some(hn::LoadU(d8, codes + v), out + v);
+      }
+    }
+    for (; i + kLanes <= n; i += kLanes) Some(hn::LoadU(d8, codes + i), out + i);
+    const float by = hn::GetLane(scale);
+    const float less = hn::GetLane(zero_point);
+    for (; i < n; ++i) out[i] = by * (static_cast<float>(codes[i]) - less);
+  }
+};
+
+template <Packing kPacking, bool kStream, bool kZeroPoint>
+HWY_INLINE void DecodeGroup(const std::uint8_t* codes, std::int64_t n,
+                            const Decoder<kStream, kZeroPoint>& decoder, float* out) {
+  if constexpr (kPacking == Packing::kInt8) {
+    decoder.Bytes(reinterpret_cast<const std::int8_t*>(codes), n, out);
+    return;
+  }
+  std::int64_t i = 0;
+  for (; i + kBlock <= n; i += kBlock) {
+    const Unpacked block = Unpack<kPacking>(codes + i / 2);
+    decoder.Vector(block.first, out + i);
+    decoder.Vector(block.second, out + i + 16);
+  }
+  if (i == n) return;
+  // The rest of a group; a block of Q4_0 is there in whole, whatever its values.
+  alignas(16) std::uint8_t padded[kBlock / 2] = {};
+  const std::int64_t bytes =
+      kPacking == Packing::kInt4Halves ? kBlock / 2 : (n - i + 1) / 2;
+  std::memcpy(padded, codes + i / 2, static_cast<std::size_t>(bytes));
+  const Unpacked block = Unpack<kPacking>(padded);
+  alignas(16) std::int8_t rest[kBlock];
+  hn::Store(block.first, D16(), rest);
+  hn::Store(block.second, D16(), rest + 16);
+  decoder.Bytes(rest, n - i, out + i);
 }
 
 // kSize: of a group, or 0 if it is known only here.
@@ -127,9 +140,9 @@ void DecodeAll(const DecodeGroups& args) {
   const std::uint8_t* codes = args.codes;
   float* out = args.out;
   const auto decode = [&](std::int64_t n) HWY_ATTR {
-    const Scale by = {*scale, kZeroPoint ? *zero_point : 0.0F};
+    const Decoder<kStream, kZeroPoint> decoder(*scale, kZeroPoint ? *zero_point : 0.0F);
     hwy::Prefetch(codes + kPrefetch);
-    DecodeGroup<kPacking, kStream, kZeroPoint>(codes, n, by, out);
+    DecodeGroup<kPacking>(codes, n, decoder, out);
     codes += stride;
     out += size;
     scale += step;

@@ -15,9 +15,9 @@ namespace pith {
 namespace {
 
 constexpr std::int64_t kDecodeGroups = 512;
-// Blocks with their scales inside are read for these first: so few that memory is not
-// kept waiting.
-constexpr std::int64_t kBatchBlocks = 32;
+// Blocks with their scales inside are read for these first: so few that the batch before
+// has fetched them.
+constexpr std::int64_t kBatchBlocks = 128;
 // Values of this many bytes would only push other data out of the caches.
 constexpr std::int64_t kDecodeStreamBytes = std::int64_t{32} << 20;
 
