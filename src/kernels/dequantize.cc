@@ -9,6 +9,7 @@
 #include "src/kernels/quantize.h"
 #include "src/kernels/round-inl.h"
 #include "src/kernels/target.h"
+#include "src/kernels/unpack-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace pith::kernels::HWY_NAMESPACE {
@@ -16,39 +17,6 @@ namespace hn = hwy::HWY_NAMESPACE;
 
 // Bytes ahead that are asked for: a batch of blocks, whose scales are gathered first.
 constexpr std::int64_t kPrefetch = 4608;
-
-constexpr std::int64_t kBlock = 32;  // codes of 4 bits that are unpacked at a time
-
-using D16 = hn::Full128<std::int8_t>;
-using V16 = hn::Vec<D16>;
-
-// Two vectors of codes, from halves of bytes.
-struct Unpacked {
-  V16 first;
-  V16 second;
-};
-
-template <Packing kPacking>
-HWY_INLINE Unpacked Unpack(const std::uint8_t* packed) {
-  constexpr D16 d;
-  constexpr hn::Full128<std::uint16_t> d16;
-  const V16 mask = hn::Set(d, std::int8_t{0x0f});
-  const V16 pairs = hn::LoadU(d, reinterpret_cast<const std::int8_t*>(packed));
-  const V16 low = hn::And(pairs, mask);
-  const V16 high =
-      hn::And(hn::BitCast(d, hn::ShiftRight<4>(hn::BitCast(d16, pairs))), mask);
-  if constexpr (kPacking == Packing::kInt4Halves) {
-    const V16 eight = hn::Set(d, std::int8_t{8});
-    return {hn::Sub(low, eight), hn::Sub(high, eight)};
-  } else {
-    alignas(16) static constexpr std::int8_t kSigned[16] = {
-        0, 1, 2, 3, 4, 5, 6, 7, -8, -7, -6, -5, -4, -3, -2, -1};
-    const V16 table = hn::Load(d, kSigned);
-    const V16 even = hn::TableLookupBytes(table, low);
-    const V16 odd = hn::TableLookupBytes(table, high);
-    return {hn::InterleaveLower(d, even, odd), hn::InterleaveUpper(d, even, odd)};
-  }
-}
 
 // Values of codes with one scale.
 template <bool kStream, bool kZeroPoint>
@@ -110,19 +78,19 @@ HWY_INLINE void DecodeGroup(const std::uint8_t* codes, std::int64_t n,
     return;
   }
   std::int64_t i = 0;
-  for (; i + kBlock <= n; i += kBlock) {
+  for (; i + kUnpacked <= n; i += kUnpacked) {
     const Unpacked block = Unpack<kPacking>(codes + i / 2);
     decoder.Vector(block.first, out + i);
     decoder.Vector(block.second, out + i + 16);
   }
   if (i == n) return;
   // The rest of a group; a block of Q4_0 is there in whole, whatever its values.
-  alignas(16) std::uint8_t padded[kBlock / 2] = {};
+  alignas(16) std::uint8_t padded[kUnpacked / 2] = {};
   const std::int64_t bytes =
-      kPacking == Packing::kInt4Halves ? kBlock / 2 : (n - i + 1) / 2;
+      kPacking == Packing::kInt4Halves ? kUnpacked / 2 : (n - i + 1) / 2;
   std::memcpy(padded, codes + i / 2, static_cast<std::size_t>(bytes));
   const Unpacked block = Unpack<kPacking>(padded);
-  alignas(16) std::int8_t rest[kBlock];
+  alignas(16) std::int8_t rest[kUnpacked];
   hn::Store(block.first, D16(), rest);
   hn::Store(block.second, D16(), rest + 16);
   decoder.Bytes(rest, n - i, out + i);

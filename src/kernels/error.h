@@ -13,6 +13,8 @@
 
 #include <cstdint>
 
+#include "src/kernels/quantize.h"
+
 namespace pith::kernels {
 
 struct ErrorSums {
@@ -44,6 +46,12 @@ ErrorSums reference_error_sums(const float* before, const float* after,
 /// The sums for values whose squares f32 cannot hold: rare, and slow.
 ErrorSums error_sums_in_double(const float* before, const float* after,
                                std::int64_t n) noexcept;
+
+/// error_sums() of `before` and the values of codes; `out` is not written. Only of groups
+/// that has_code_error_sums() is true for: whole ones of a multiple of 32 values, without
+/// zero points. Where squares do not fit f32 (fits_f32), the sums are no good.
+bool has_code_error_sums(const DecodeGroups& args) noexcept;
+ErrorSums code_error_sums(const DecodeGroups& args, const float* before) noexcept;
 
 /// The first element with |before - after| == error, in f32 or in double, or -1.
 std::int64_t first_error(const float* before, const float* after, std::int64_t n,

@@ -53,6 +53,59 @@ TEST(ErrorSums, EverySetAddsInTheSameOrder) {
   ASSERT_TRUE(set_target("").ok());
 }
 
+// Sums from codes are those of their values.
+TEST(ErrorSums, CodesAddLikeTheirValues) {
+  std::mt19937 random(2);
+  std::normal_distribution<float> normal;
+  struct Case {
+    Packing packing;
+    std::int64_t size;
+    std::int64_t stride;
+  };
+  for (const Case& c :
+       {Case{Packing::kInt8, 32, 32}, Case{Packing::kInt8, 32, 34},
+        Case{Packing::kInt8, 64, 64}, Case{Packing::kInt8, 96, 96},
+        Case{Packing::kInt8, 2048, 2048}, Case{Packing::kInt4, 32, 16},
+        Case{Packing::kInt4, 128, 64}, Case{Packing::kInt4Halves, 32, 18}}) {
+    for (std::int64_t groups : {1, 2, 3, 8, 9, 21, 64}) {
+      if (groups * c.size > 2048) continue;
+      const auto n = static_cast<std::size_t>(groups * c.size);
+      std::vector<std::uint8_t> codes(static_cast<std::size_t>(groups * c.stride));
+      for (auto& byte : codes) byte = static_cast<std::uint8_t>(random());
+      std::vector<float> scales(static_cast<std::size_t>(groups));
+      for (float& scale : scales) scale = std::ldexp(normal(random), int(random() % 9));
+      std::vector<float> before(n);
+      std::vector<float> after(n);
+      for (bool one_scale : {false, true}) {
+        const DecodeGroups args = {.codes = codes.data(),
+                                   .stride = c.stride,
+                                   .packing = c.packing,
+                                   .scales = scales.data(),
+                                   .zero_points = nullptr,
+                                   .one_scale = one_scale,
+                                   .out = after.data(),
+                                   .groups = groups,
+                                   .size = c.size,
+                                   .last = c.size};
+        ASSERT_TRUE(has_code_error_sums(args));
+        reference_decode_groups(args);
+        for (std::size_t i = 0; i < n; ++i) {
+          before[i] = random() % 9 == 0 ? 0.0F : after[i] + 0.1F * normal(random);
+        }
+        const ErrorSums expected =
+            reference_error_sums(before.data(), after.data(), std::ssize(before));
+        for (const std::string& target : available_targets()) {
+          ASSERT_TRUE(set_target(target).ok());
+          SCOPED_TRACE(target + " " + std::to_string(n) + " packing " +
+                       std::to_string(int(c.packing)));
+          expect_same(code_error_sums(args, before.data()), expected);
+        }
+      }
+    }
+  }
+  ASSERT_TRUE(set_target("").ok());
+}
+
 // The plain sums in double that error_sums stands for.
 ErrorSums in_double(const std::vector<float>& before, const std::vector<float>& after) {
   ErrorSums sums;

@@ -2,6 +2,9 @@
 #pragma once
 
 #include <xxhash.h>
+#if defined(__x86_64__)
+#include <xxh_x86dispatch.h>  // the same by the best instructions of the processor
+#endif
 
 #include <cstddef>
 #include <cstdint>

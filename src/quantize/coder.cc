@@ -171,6 +171,10 @@ void Coder::measure_long_group(const Run& group, const float* values, float scal
                                std::int64_t offset) const {
   Batch batch;
   ErrorFigures total;
+  if (figures.max_index >= 0) {  // the place of a smaller error does not matter
+    total.max_error = figures.max_error;
+    total.max_index = 0;
+  }
   batch.figures = &total;
   batch.one_scale = true;
   batch.scales = &scale;
@@ -452,19 +456,25 @@ void Coder::encode_values(const Run& run, Batch& batch) const {
 
 // Adds the figures of values that have been encoded.
 void Coder::measure(const kernels::EncodeGroups& args, const Batch& batch) const {
-  alignas(64) float decoded[kChunk];
-  kernels::decode_groups({.codes = args.codes,
-                          .stride = args.stride,
-                          .packing = args.packing,
-                          .scales = batch.scales,
-                          .zero_points = args.zero_points,
-                          .one_scale = args.one_scale,
-                          .out = decoded,
-                          .groups = args.in.groups,
-                          .size = args.in.size,
-                          .last = args.in.last});
+  kernels::DecodeGroups codes = {.codes = args.codes,
+                                 .stride = args.stride,
+                                 .packing = args.packing,
+                                 .scales = batch.scales,
+                                 .zero_points = args.zero_points,
+                                 .one_scale = args.one_scale,
+                                 .out = nullptr,
+                                 .groups = args.in.groups,
+                                 .size = args.in.size,
+                                 .last = args.in.last};
   if (args.limit) batch.figures->saturated += kernels::count_saturated(args);
   const std::int64_t n = (args.in.groups - 1) * args.in.size + args.in.last;
+  if (kernels::has_code_error_sums(codes) &&
+      add_sums(*batch.figures, kernels::code_error_sums(codes, batch.originals), n)) {
+    return;
+  }
+  alignas(64) float decoded[kChunk];
+  codes.out = decoded;
+  kernels::decode_groups(codes);
   add_chunk(*batch.figures, batch.originals, decoded, n, batch.offset);
 }
 

@@ -171,7 +171,7 @@ Status dequantize_part(const Scheme& scheme, const Shape& shape, std::int64_t fi
       .stream = std::cmp_greater_equal(out.size_bytes(), kDecodeStreamBytes)};
   const std::int64_t groups = piece_count(n, size);
   const std::int64_t last = n - (groups - 1) * size;
-  const std::int64_t per_piece = std::max<std::int64_t>(1, kPieceElements / size);
+  const std::int64_t per_piece = size > kPieceElements ? 1 : kLongPiece / size;
   parallel_pieces(groups, per_piece,
                   [&](std::int64_t, std::int64_t begin, std::int64_t end) {
                     const std::int64_t tail = end == groups ? last : size;

@@ -31,7 +31,7 @@ struct FinitePairs {
   std::vector<std::int64_t> index;
 };
 
-void add_sums(ErrorFigures& figures, const kernels::ErrorSums& sums, std::int64_t n) {
+void add_all(ErrorFigures& figures, const kernels::ErrorSums& sums, std::int64_t n) {
   figures.count += n;
   figures.zeros_before += sums.zeros_before;
   figures.zeros_after += sums.zeros_after;
@@ -89,12 +89,21 @@ void ErrorFigures::merge(const ErrorFigures& part, std::int64_t offset) {
   sum_squared_after += part.sum_squared_after;
 }
 
+bool add_sums(ErrorFigures& figures, const kernels::ErrorSums& sums, std::int64_t n) {
+  if (!std::isfinite(sums.error) || !kernels::fits_f32(sums, n) ||
+      improves(figures, sums.max_error)) {
+    return false;
+  }
+  add_all(figures, sums, n);
+  return true;
+}
+
 std::int64_t add_chunk(ErrorFigures& figures, const float* before, const float* after,
                        std::int64_t n, std::int64_t offset) {
   if (n == 0) return -1;
   const kernels::ErrorSums sums = kernels::error_sums(before, after, n);
   if (std::isfinite(sums.error)) {
-    add_sums(figures, sums, n);
+    add_all(figures, sums, n);
     if (improves(figures, sums.max_error)) {
       figures.max_error = sums.max_error;
       figures.max_index = offset + kernels::first_error(before, after, n, sums.max_error);
@@ -110,7 +119,7 @@ std::int64_t add_chunk(ErrorFigures& figures, const float* before, const float* 
   figures.non_finite += n - finite;
   const kernels::ErrorSums rest =
       kernels::error_sums(pairs.before.data(), pairs.after.data(), finite);
-  add_sums(figures, rest, finite);
+  add_all(figures, rest, finite);
   if (finite > 0 && improves(figures, rest.max_error)) {
     figures.max_error = rest.max_error;
     const std::int64_t at = kernels::first_error(pairs.before.data(), pairs.after.data(),

@@ -10,6 +10,8 @@ namespace pith {
 
 /// Elements that one task looks at: their bytes stay in the second-level cache.
 inline constexpr std::int64_t kPieceElements = 65536;
+/// The same where nothing is kept for later, and only memory matters, which likes it long.
+inline constexpr std::int64_t kLongPiece = 4 * kPieceElements;
 
 /// Bits of the largest magnitudes among values.
 struct Extremes {

@@ -345,8 +345,7 @@ Status Quantizer::encode_part(const TensorView& part, std::int64_t first,
   if (n == 0) return {};
 
   const std::int64_t groups = piece_count(n, size);
-  // Figures are sums of pieces; without them only memory matters, which likes long ones.
-  const std::int64_t piece_elements = (options.figures ? 1 : 4) * kPieceElements;
+  const std::int64_t piece_elements = options.figures ? kPieceElements : kLongPiece;
   const std::int64_t per_piece = std::max<std::int64_t>(1, piece_elements / size);
   const std::int64_t stride = group_stride(scheme_, size);
   const Coder coder(scheme_, values, out, options);
