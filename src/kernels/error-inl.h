@@ -84,6 +84,7 @@ struct ErrorCounts {
         zeros_after(hn::Zero(kDI)) {}
 };
 
+template <bool kCountAfter>
 HWY_INLINE void AddVector(VF x, VF y, FloatSums& sums, ErrorCounts& counts) {
   const VF e = hn::Abs(hn::Sub(x, y));
   sums.error = hn::Add(sums.error, e);
@@ -94,8 +95,10 @@ HWY_INLINE void AddVector(VF x, VF y, FloatSums& sums, ErrorCounts& counts) {
   const VF zero = hn::Zero(kDF);
   counts.zeros_before = hn::Add(counts.zeros_before,
                                 hn::BitCast(kDI, hn::VecFromMask(kDF, hn::Eq(x, zero))));
-  counts.zeros_after = hn::Add(counts.zeros_after,
-                               hn::BitCast(kDI, hn::VecFromMask(kDF, hn::Eq(y, zero))));
+  if constexpr (kCountAfter) {
+    counts.zeros_after = hn::Add(counts.zeros_after,
+                                 hn::BitCast(kDI, hn::VecFromMask(kDF, hn::Eq(y, zero))));
+  }
 }
 
 // A length that is not known to the compiler: else gcc unrolls all runs of a block, with
@@ -109,7 +112,8 @@ HWY_INLINE std::int64_t Unknown(std::int64_t n) {
 struct ErrorTotals {
   DoubleSums sums = {};
   ErrorCounts counts[kVectors];
-  std::int64_t not_counted = 0;  // zeros behind the end
+  std::int64_t more_zeros_after = 0;  // counted elsewhere
+  std::int64_t not_counted = 0;       // zeros behind the end
 
   HWY_INLINE ErrorTotals() {}
 
@@ -144,8 +148,9 @@ struct ErrorTotals {
       const float* y = after + r * kErrorRun + v * kLanes;
       FloatSums some;
       for (std::int64_t i = 0, n = Unknown(kErrorRun); i < n; i += 16) {
-        AddVector(hn::LoadU(kDF, x + i), hn::LoadU(kDF, y + i), some, count);
-        AddVector(hn::LoadU(kDF, x + i + 8), hn::LoadU(kDF, y + i + 8), some, count);
+        AddVector<true>(hn::LoadU(kDF, x + i), hn::LoadU(kDF, y + i), some, count);
+        AddVector<true>(hn::LoadU(kDF, x + i + 8), hn::LoadU(kDF, y + i + 8), some,
+                        count);
       }
       return some;
     });
@@ -168,7 +173,8 @@ struct ErrorTotals {
     all.error_squared = AddLanes(sums.error_squared);
     all.squared_before = AddLanes(sums.squared_before);
     all.squared_after = AddLanes(sums.squared_after);
-    all.zeros_before = all.zeros_after = -not_counted;
+    all.zeros_before = -not_counted;
+    all.zeros_after = more_zeros_after - not_counted;
     for (const ErrorCounts& count : counts) {
       alignas(32) float errors[kLanes];
       alignas(32) std::int32_t zeros_before[kLanes];

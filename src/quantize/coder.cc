@@ -468,12 +468,21 @@ void Coder::measure(const kernels::EncodeGroups& args, const Batch& batch) const
                                  .last = args.in.last};
   if (args.limit) batch.figures->saturated += kernels::count_saturated(args);
   const std::int64_t n = (args.in.groups - 1) * args.in.size + args.in.last;
-  if (kernels::has_code_error_sums(codes) &&
-      add_sums(*batch.figures, kernels::code_error_sums(codes, batch.originals), n)) {
-    return;
-  }
   alignas(64) float decoded[kChunk];
   codes.out = decoded;
+  if (kernels::has_code_error_sums(codes)) {
+    const kernels::ErrorSums sums = kernels::code_error_sums(codes, batch.originals);
+    if (are_figures(sums, n)) {
+      std::int64_t at = -1;
+      if (is_largest(*batch.figures, sums.max_error)) {
+        kernels::decode_groups(codes);
+        at = batch.offset +
+             kernels::first_error(batch.originals, decoded, n, sums.max_error);
+      }
+      add_sums(*batch.figures, sums, n, at);
+      return;
+    }
+  }
   kernels::decode_groups(codes);
   add_chunk(*batch.figures, batch.originals, decoded, n, batch.offset);
 }

@@ -31,20 +31,6 @@ struct FinitePairs {
   std::vector<std::int64_t> index;
 };
 
-void add_all(ErrorFigures& figures, const kernels::ErrorSums& sums, std::int64_t n) {
-  figures.count += n;
-  figures.zeros_before += sums.zeros_before;
-  figures.zeros_after += sums.zeros_after;
-  figures.sum_error += sums.error;
-  figures.sum_error_squared += sums.error_squared;
-  figures.sum_squared_before += sums.squared_before;
-  figures.sum_squared_after += sums.squared_after;
-}
-
-bool improves(const ErrorFigures& figures, double max_error) {
-  return figures.max_index < 0 || max_error > figures.max_error;
-}
-
 }  // namespace
 
 double ErrorFigures::mae() const {
@@ -74,7 +60,7 @@ double ErrorFigures::cosine() const {
 }
 
 void ErrorFigures::merge(const ErrorFigures& part, std::int64_t offset) {
-  if (part.max_index >= 0 && improves(*this, part.max_error)) {
+  if (part.max_index >= 0 && is_largest(*this, part.max_error)) {
     max_error = part.max_error;
     max_index = offset + part.max_index;
   }
@@ -89,13 +75,26 @@ void ErrorFigures::merge(const ErrorFigures& part, std::int64_t offset) {
   sum_squared_after += part.sum_squared_after;
 }
 
-bool add_sums(ErrorFigures& figures, const kernels::ErrorSums& sums, std::int64_t n) {
-  if (!std::isfinite(sums.error) || !kernels::fits_f32(sums, n) ||
-      improves(figures, sums.max_error)) {
-    return false;
-  }
-  add_all(figures, sums, n);
-  return true;
+bool are_figures(const kernels::ErrorSums& sums, std::int64_t n) {
+  return std::isfinite(sums.error) && kernels::fits_f32(sums, n);
+}
+
+bool is_largest(const ErrorFigures& figures, double error) {
+  return figures.max_index < 0 || error > figures.max_error;
+}
+
+void add_sums(ErrorFigures& figures, const kernels::ErrorSums& sums, std::int64_t n,
+              std::int64_t at) {
+  figures.count += n;
+  figures.zeros_before += sums.zeros_before;
+  figures.zeros_after += sums.zeros_after;
+  figures.sum_error += sums.error;
+  figures.sum_error_squared += sums.error_squared;
+  figures.sum_squared_before += sums.squared_before;
+  figures.sum_squared_after += sums.squared_after;
+  if (!is_largest(figures, sums.max_error)) return;
+  figures.max_error = sums.max_error;
+  figures.max_index = at;
 }
 
 std::int64_t add_chunk(ErrorFigures& figures, const float* before, const float* after,
@@ -103,11 +102,11 @@ std::int64_t add_chunk(ErrorFigures& figures, const float* before, const float* 
   if (n == 0) return -1;
   const kernels::ErrorSums sums = kernels::error_sums(before, after, n);
   if (std::isfinite(sums.error)) {
-    add_all(figures, sums, n);
-    if (improves(figures, sums.max_error)) {
-      figures.max_error = sums.max_error;
-      figures.max_index = offset + kernels::first_error(before, after, n, sums.max_error);
+    std::int64_t at = -1;
+    if (is_largest(figures, sums.max_error)) {
+      at = offset + kernels::first_error(before, after, n, sums.max_error);
     }
+    add_sums(figures, sums, n, at);
     return -1;
   }
   // Rare: something is not finite. Sums again over the rest, as if it were all.
@@ -119,13 +118,14 @@ std::int64_t add_chunk(ErrorFigures& figures, const float* before, const float* 
   figures.non_finite += n - finite;
   const kernels::ErrorSums rest =
       kernels::error_sums(pairs.before.data(), pairs.after.data(), finite);
-  add_all(figures, rest, finite);
-  if (finite > 0 && improves(figures, rest.max_error)) {
-    figures.max_error = rest.max_error;
-    const std::int64_t at = kernels::first_error(pairs.before.data(), pairs.after.data(),
-                                                 finite, rest.max_error);
-    figures.max_index = offset + pairs.index[static_cast<std::size_t>(at)];
+  if (finite == 0) return -1;
+  std::int64_t at = -1;
+  if (is_largest(figures, rest.max_error)) {
+    const std::int64_t found = kernels::first_error(
+        pairs.before.data(), pairs.after.data(), finite, rest.max_error);
+    at = offset + pairs.index[static_cast<std::size_t>(found)];
   }
+  add_sums(figures, rest, finite, at);
   return -1;
 }
 

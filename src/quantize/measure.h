@@ -14,9 +14,12 @@ namespace pith {
 std::int64_t add_chunk(ErrorFigures& figures, const float* before, const float* after,
                        std::int64_t n, std::int64_t offset);
 
-/// Adds sums of n elements. False, and nothing is added, if they do not serve: something
-/// is not finite, or too large or small for them, or there is a new largest error, whose
-/// place is to be found.
-bool add_sums(ErrorFigures& figures, const kernels::ErrorSums& sums, std::int64_t n);
+/// True if the figures of n elements can be had from these sums: all of them are finite.
+bool are_figures(const kernels::ErrorSums& sums, std::int64_t n);
+/// True if an error is the largest so far.
+bool is_largest(const ErrorFigures& figures, double error);
+/// Adds such sums. at: of the largest error, if that is the largest so far.
+void add_sums(ErrorFigures& figures, const kernels::ErrorSums& sums, std::int64_t n,
+              std::int64_t at);
 
 }  // namespace pith
