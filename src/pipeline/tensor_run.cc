@@ -82,8 +82,9 @@ Status TensorRun::copy(CompressWorker& worker, const Piece& piece) {
   if (!finish_turns_.wait_for(piece.number)) return gave_up();
   const std::int64_t offset = parts_[0].bytes;
   parts_[0].add(bytes);
+  PITH_OK(write_part(0, offset, bytes));
   finish_turns_.done();
-  return write_part(0, offset, bytes);
+  return {};
 }
 
 Result<TensorView> TensorRun::read(CompressWorker& worker, const Piece& piece,

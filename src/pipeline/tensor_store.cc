@@ -263,11 +263,13 @@ Status TensorRun::finish_piece(const Piece& piece, PieceWork& work) {
   }
   for (const ErrorFigures& figures : work.figures) figures_.merge(figures, 0);
   for (std::size_t i = 0; i < work.nonzero.size(); ++i) nonzero_[i] += work.nonzero[i];
-  finish_turns_.done();
+  // In turns, too: two writes to one file would wait for each other in the system, and go
+  // on to meet in every piece.
   for (std::size_t p = 0; p < parts_.size(); ++p) {
     const std::span<const std::byte> bytes = bytes_of(parts_[p].role);
     if (!bytes.empty()) PITH_OK(write_part(p, offsets[p], bytes));
   }
+  finish_turns_.done();
   return {};
 }
 
