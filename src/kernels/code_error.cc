@@ -1,4 +1,7 @@
 // Sums of errors of codes, whose values are never in memory.
+#include <algorithm>
+#include <cfloat>
+#include <cmath>
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "src/kernels/code_error.cc"
 #include "hwy/foreach_target.h"
@@ -15,34 +18,83 @@ namespace pith::kernels::HWY_NAMESPACE {
 constexpr std::int64_t kSlice = kUnpacked;
 constexpr std::int64_t kSlices = kErrorBlock / kSlice;
 
-// Goes over the codes of groups, slice by slice.
-template <Packing kPacking>
-class Slices {
+// The codes of a block, slice by slice: of groups of one slice, ...
+class ShortGroups {
  public:
-  HWY_INLINE explicit Slices(const DecodeGroups& args)
+  HWY_INLINE explicit ShortGroups(const DecodeGroups& args)
+      : codes_(reinterpret_cast<const std::int8_t*>(args.codes)),
+        scales_(args.scales),
+        stride_(args.stride) {}
+
+  // Of slice k of the block.
+  [[nodiscard]] HWY_INLINE const std::int8_t* Codes(std::int64_t k) const {
+    return codes_ + k * stride_;
+  }
+  [[nodiscard]] HWY_INLINE float Scale(std::int64_t k) const { return scales_[k]; }
+  HWY_INLINE void Next() {
+    codes_ += kSlices * stride_;
+    scales_ += kSlices;
+  }
+
+ private:
+  const std::int8_t* codes_;
+  const float* scales_;
+  std::int64_t stride_;
+};
+
+// ... of one group, ...
+class OneGroup {
+ public:
+  HWY_INLINE explicit OneGroup(const DecodeGroups& args)
+      : codes_(reinterpret_cast<const std::int8_t*>(args.codes)), scale_(*args.scales) {}
+
+  [[nodiscard]] HWY_INLINE const std::int8_t* Codes(std::int64_t k) const {
+    return codes_ + k * kSlice;
+  }
+  [[nodiscard]] HWY_INLINE float Scale(std::int64_t) const { return scale_; }
+  HWY_INLINE void Next() { codes_ += kErrorBlock; }
+
+ private:
+  const std::int8_t* codes_;
+  float scale_;
+};
+
+// ... and of any, after they have been unpacked if they have to be.
+template <Packing kPacking>
+class AnyGroups {
+ public:
+  HWY_INLINE explicit AnyGroups(const DecodeGroups& args)
       : codes_(args.codes),
         scale_(args.scales),
         size_(args.size),
+        left_(args.groups * args.size / kSlice),
         stride_(args.stride),
-        step_(args.one_scale ? 0 : 1) {}
+        step_(args.one_scale ? 0 : 1) {
+    Next();
+  }
 
-  // The codes of the next slice, unpacked to `room` if they have to be.
-  HWY_INLINE const std::int8_t* Next(std::int8_t* room, float& scale) {
-    scale = *scale_;
-    const std::uint8_t* codes = codes_ + (kPacking == Packing::kInt8 ? at_ : at_ / 2);
-    at_ += kSlice;
-    if (at_ == size_) {
+  [[nodiscard]] HWY_INLINE const std::int8_t* Codes(std::int64_t k) const {
+    return slices_[k];
+  }
+  [[nodiscard]] HWY_INLINE float Scale(std::int64_t k) const { return scales_[k]; }
+  HWY_INLINE void Next() {
+    for (std::int64_t k = 0; k < kSlices && left_ > 0; ++k, --left_) {
+      scales_[k] = *scale_;
+      const std::uint8_t* codes = codes_ + (kPacking == Packing::kInt8 ? at_ : at_ / 2);
+      if constexpr (kPacking == Packing::kInt8) {
+        slices_[k] = reinterpret_cast<const std::int8_t*>(codes);
+      } else {
+        const Unpacked unpacked = Unpack<kPacking>(codes);
+        std::int8_t* room = room_ + k * kSlice;
+        hn::Store(unpacked.first, D16(), room);
+        hn::Store(unpacked.second, D16(), room + 16);
+        slices_[k] = room;
+      }
+      at_ += kSlice;
+      if (at_ < size_) continue;
       at_ = 0;
       codes_ += stride_;
       scale_ += step_;
-    }
-    if constexpr (kPacking == Packing::kInt8) {
-      return reinterpret_cast<const std::int8_t*>(codes);
-    } else {
-      const Unpacked unpacked = Unpack<kPacking>(codes);
-      hn::Store(unpacked.first, D16(), room);
-      hn::Store(unpacked.second, D16(), room + 16);
-      return room;
     }
   }
 
@@ -50,9 +102,13 @@ class Slices {
   const std::uint8_t* codes_;
   const float* scale_;
   std::int64_t size_;
+  std::int64_t left_;  // slices
   std::int64_t stride_;
   std::int64_t step_;
   std::int64_t at_ = 0;  // in the group
+  const std::int8_t* slices_[kSlices] = {};
+  float scales_[kSlices] = {};
+  alignas(16) std::int8_t room_[kErrorBlock];
 };
 
 HWY_INLINE VF Value(const std::int8_t* code, VF scale) {
@@ -60,57 +116,45 @@ HWY_INLINE VF Value(const std::int8_t* code, VF scale) {
   return hn::Mul(scale, hn::ConvertTo(kDF, hn::PromoteTo(kDI, hn::LoadU(d8, code))));
 }
 
-// Values that are 0 though their codes are not: products that are too small.
-HWY_NOINLINE std::int64_t LostCodes(const std::int8_t* codes, float scale) {
-  std::int64_t lost = 0;
-  for (std::int64_t i = 0; i < kSlice; ++i) {
-    if (codes[i] != 0 && scale * static_cast<float>(codes[i]) == 0) ++lost;
-  }
-  return lost;
-}
+// Zeros among codes, as bytes: that is faster than among values.
+class ZeroCodes {
+ public:
+  HWY_INLINE ZeroCodes() : zeros_(hn::Zero(D8())) {}
 
-// A block of slices.
-struct CodeBlock {
-  const std::int8_t* codes[kSlices];
-  float scales[kSlices];
-  alignas(16) std::int8_t room[kErrorBlock];
-
-  template <Packing kPacking>
-  HWY_INLINE void Fill(Slices<kPacking>& slices) {
-    for (std::int64_t k = 0; k < kSlices; ++k) {
-      codes[k] = slices.Next(room + k * kSlice, scales[k]);
+  HWY_INLINE void Add(const std::int8_t* slice) {
+    constexpr auto kBytes = static_cast<std::int64_t>(hn::MaxLanes(D8()));
+    for (std::int64_t i = 0; i < kSlice; i += kBytes) {
+      const auto some = hn::LoadU(D8(), slice + i);
+      zeros_ = hn::Add(zeros_, hn::VecFromMask(D8(), hn::Eq(some, hn::Zero(D8()))));
     }
   }
-
-  // Values that are 0. Codes are bytes, which are faster to count.
-  [[nodiscard]] HWY_INLINE std::int64_t Zeros() const {
-    constexpr hn::Repartition<std::int8_t, DF> d8;
-    constexpr hn::Repartition<std::uint8_t, DF> du8;
+  [[nodiscard]] HWY_INLINE std::int64_t Count() const {
     constexpr hn::Repartition<std::uint64_t, DF> du64;
-    constexpr auto kBytes = static_cast<std::int64_t>(hn::MaxLanes(du8));
-    auto zeros = hn::Zero(d8);  // -1 for each
-    std::int64_t lost = 0;
-    for (std::int64_t k = 0; k < kSlices; ++k) {
-      for (std::int64_t i = 0; i < kSlice; i += kBytes) {
-        const auto some = hn::LoadU(d8, codes[k] + i);
-        zeros = hn::Add(zeros, hn::VecFromMask(d8, hn::Eq(some, hn::Zero(d8))));
-      }
-      if (HWY_UNLIKELY(!(__builtin_fabsf(scales[k]) >= 0x1p-126F))) {
-        lost += LostCodes(codes[k], scales[k]);
-      }
-    }
-    const auto sums = hn::SumsOf8(hn::BitCast(du8, hn::Neg(zeros)));
-    return lost + static_cast<std::int64_t>(hn::GetLane(hn::SumOfLanes(du64, sums)));
+    constexpr hn::Repartition<std::uint8_t, DF> du8;
+    const auto sums = hn::SumsOf8(hn::BitCast(du8, hn::Neg(zeros_)));
+    return static_cast<std::int64_t>(hn::GetLane(hn::SumOfLanes(du64, sums)));
   }
 
-  HWY_INLINE void AddTo(ErrorTotals& totals, const float* before) const {
+ private:
+  using D8 = hn::Repartition<std::int8_t, DF>;
+  hn::Vec<D8> zeros_;  // -1 for each: of kMostCodes at most
+};
+
+template <class Codes>
+ErrorSums SumsOf(const DecodeGroups& args, const float* before) {
+  const std::int64_t n = args.groups * args.size;
+  Codes codes(args);
+  ErrorTotals totals;
+  ZeroCodes zeros;
+  std::int64_t i = 0;
+  for (; i + kErrorBlock <= n; i += kErrorBlock, codes.Next()) {
     totals.AddBlock([&](int v, int r, ErrorCounts& count) HWY_ATTR {
       FloatSums some;
       for (std::int64_t k = 2 * r; k < 2 * r + 2; ++k) {
-        const float* x = before + k * kSlice + v * kLanes;
-        const std::int8_t* code = codes[k] + v * kLanes;
-        const VF scale = hn::Set(kDF, scales[k]);
-        for (std::int64_t e = 0, n = Unknown(kSlice); e < n; e += 16) {
+        const float* x = before + i + k * kSlice + v * kLanes;
+        const std::int8_t* code = codes.Codes(k) + v * kLanes;
+        const VF scale = hn::Set(kDF, codes.Scale(k));
+        for (std::int64_t e = 0, end = Unknown(kSlice); e < end; e += 16) {
           AddVector<false>(hn::LoadU(kDF, x + e), Value(code + e, scale), some, count);
           AddVector<false>(hn::LoadU(kDF, x + e + 8), Value(code + e + 8, scale), some,
                            count);
@@ -118,28 +162,15 @@ struct CodeBlock {
       }
       return some;
     });
-    totals.more_zeros_after += Zeros();
+    for (std::int64_t k = 0; k < kSlices; ++k) zeros.Add(codes.Codes(k));
   }
-};
-
-template <Packing kPacking>
-ErrorSums SumsOf(const DecodeGroups& args, const float* before) {
-  const std::int64_t n = args.groups * args.size;
-  Slices<kPacking> slices(args);
-  ErrorTotals totals;
-  CodeBlock block;
-  std::int64_t i = 0;
-  for (; i + kErrorBlock <= n; i += kErrorBlock) {
-    block.Fill(slices);
-    block.AddTo(totals, before + i);
-  }
+  totals.more_zeros_after = zeros.Count();
   if (i < n) {
     float after[kErrorBlock];
-    for (std::int64_t at = 0; at < n - i; at += kSlice) {
-      float scale = 0;
-      const std::int8_t* code = slices.Next(block.room, scale);
+    for (std::int64_t k = 0; k < (n - i) / kSlice; ++k) {
+      const VF scale = hn::Set(kDF, codes.Scale(k));
       for (std::int64_t e = 0; e < kSlice; e += kLanes) {
-        hn::StoreU(Value(code + e, hn::Set(kDF, scale)), kDF, after + at + e);
+        hn::StoreU(Value(codes.Codes(k) + e, scale), kDF, after + k * kSlice + e);
       }
     }
     totals.AddTail(before + i, after, n - i);
@@ -150,11 +181,14 @@ ErrorSums SumsOf(const DecodeGroups& args, const float* before) {
 ErrorSums CodeErrorSumsImpl(const DecodeGroups& args, const float* before) {
   switch (args.packing) {
     case Packing::kInt8:
-      return SumsOf<Packing::kInt8>(args, before);
+      if (args.groups == 1) return SumsOf<OneGroup>(args, before);
+      return args.size == kSlice && !args.one_scale
+                 ? SumsOf<ShortGroups>(args, before)
+                 : SumsOf<AnyGroups<Packing::kInt8>>(args, before);
     case Packing::kInt4:
-      return SumsOf<Packing::kInt4>(args, before);
+      return SumsOf<AnyGroups<Packing::kInt4>>(args, before);
     case Packing::kInt4Halves:
-      return SumsOf<Packing::kInt4Halves>(args, before);
+      return SumsOf<AnyGroups<Packing::kInt4Halves>>(args, before);
   }
   return {};
 }
@@ -168,7 +202,15 @@ namespace pith::kernels {
 PITH_EXPORT(CodeErrorSumsImpl);
 
 bool has_code_error_sums(const DecodeGroups& args) noexcept {
-  return args.zero_points == nullptr && args.size % 32 == 0 && args.last == args.size;
+  constexpr std::int64_t kMostCodes = 4096;  // whose zeros a byte of each lane can count
+  if (args.zero_points != nullptr || args.size % 32 != 0 || args.last != args.size ||
+      args.groups * args.size > kMostCodes) {
+    return false;
+  }
+  // No product is so small that it is 0, unless the code is.
+  const float* end = args.scales + (args.one_scale ? 1 : args.groups);
+  return std::all_of(args.scales, end,
+                     [](float scale) { return std::fabs(scale) >= FLT_MIN; });
 }
 
 ErrorSums code_error_sums(const DecodeGroups& args, const float* before) noexcept {

@@ -48,8 +48,9 @@ ErrorSums error_sums_in_double(const float* before, const float* after,
                                std::int64_t n) noexcept;
 
 /// error_sums() of `before` and the values of codes; `out` is not written. Only of groups
-/// that has_code_error_sums() is true for: whole ones of a multiple of 32 values, without
-/// zero points. Where squares do not fit f32 (fits_f32), the sums are no good.
+/// that has_code_error_sums() is true for: whole ones of a multiple of 32 values, 4096 in
+/// all, without zero points, with scales that are not 0 nor subnormal. Where squares do
+/// not fit f32 (fits_f32), the sums are no good.
 bool has_code_error_sums(const DecodeGroups& args) noexcept;
 ErrorSums code_error_sums(const DecodeGroups& args, const float* before) noexcept;
 

@@ -157,9 +157,10 @@ template <class Lanes, Packing kPacking, bool kLimit, bool kStream, std::int64_t
 std::int64_t QuantizeShort(const QuantizeGroups& args, std::int64_t groups) {
   std::int64_t done = 0;
   while (groups - done >= kGroups) {
-    // An odd number: streams that are a power of two apart meet in the caches.
+    // If they are many, an odd number: streams that are a power of two apart meet in the
+    // caches.
     const std::int64_t most = std::min(kMostVisits, (groups - done) / kGroups);
-    const std::int64_t visits = most - (most % 2 == 0 ? 1 : 0);
+    const std::int64_t visits = most - (most > 32 && most % 2 == 0 ? 1 : 0);
     if (!QuantizeStreams<Lanes, kPacking, kLimit, kStream, kSize>(args, done, visits)) {
       return 0;
     }

@@ -86,34 +86,44 @@ Coder::Coder(const Scheme& scheme, const Values& values, const CodeSpans& out,
       values_(values),
       out_(out),
       options_(options),
-      plain_(options.scales == Scales::kFind && is_plain(scheme)) {}
+      plain_(options.scales == Scales::kFind && is_plain(scheme)),
+      code_args_{.in = {},
+                 .divisors = nullptr,
+                 .zero_points = nullptr,
+                 .one_scale = false,
+                 .inverse = scheme.coding == Coding::kInverse,
+                 .limit = !is_bounded(scheme),
+                 .low = scheme.min_code(),
+                 .high = scheme.max_code(),
+                 .rounding = scheme.rounding,
+                 .packing = packing_of(scheme),
+                 .codes = reinterpret_cast<std::uint8_t*>(out.codes.data()),
+                 .stride = 0,
+                 .stream = options.stream},
+      scale_args_(scale_args(scheme)) {
+  if (scheme.layout == Layout::kBlocks) {
+    scale_args_.stored = code_args_.codes;
+    code_args_.codes += bits_of(scheme.scale_type) / 8;
+  } else {
+    scale_args_.stored = reinterpret_cast<std::uint8_t*>(out.scales.data());
+  }
+}
 
 kernels::EncodeGroups Coder::code_args(std::int64_t code, std::int64_t size) const {
-  const bool blocks = scheme_.layout == Layout::kBlocks;
-  return {.in = {},
-          .divisors = nullptr,
-          .zero_points = nullptr,
-          .one_scale = false,
-          .inverse = scheme_.coding == Coding::kInverse,
-          .limit = !is_bounded(scheme_),
-          .low = scheme_.min_code(),
-          .high = scheme_.max_code(),
-          .rounding = scheme_.rounding,
-          .packing = packing_of(scheme_),
-          .codes = codes() + code + (blocks ? bits_of(scheme_.scale_type) / 8 : 0),
-          .stride = group_stride(scheme_, size),
-          .stream = options_.stream};
+  kernels::EncodeGroups args = code_args_;
+  args.codes += code;
+  args.stride = group_stride(scheme_, size);
+  return args;
 }
 
 kernels::FindScales Coder::scale_args_at(std::int64_t group, std::int64_t code,
                                          std::int64_t size) const {
-  kernels::FindScales args = scale_args(scheme_);
+  kernels::FindScales args = scale_args_;
   if (scheme_.layout == Layout::kBlocks) {
-    args.stored = codes() + code;
+    args.stored += code;
     args.stored_stride = group_stride(scheme_, size);
   } else {
-    args.stored =
-        reinterpret_cast<std::uint8_t*>(out_.scales.data()) + group * args.stored_stride;
+    args.stored += group * args.stored_stride;
   }
   return args;
 }

@@ -98,10 +98,6 @@ class Coder {
   void encode_values(const Run& run, Batch& batch) const;
   [[nodiscard]] GroupScale read_scale(std::int64_t group) const;
   void write_scale(std::int64_t group, const GroupScale& scale) const;
-  [[nodiscard]] std::uint8_t* codes() const {
-    return reinterpret_cast<std::uint8_t*>(out_.codes.data());
-  }
-
   /// What encode_groups has to know of groups whose codes begin at `code`; the caller
   /// fills in values and divisors.
   [[nodiscard]] kernels::EncodeGroups code_args(std::int64_t code,
@@ -115,6 +111,8 @@ class Coder {
   const CodeSpans& out_;
   CoderOptions options_;
   bool plain_;  ///< the kernel that does all three steps knows the scheme
+  kernels::EncodeGroups code_args_;  ///< what all groups have in common
+  kernels::FindScales scale_args_;
 };
 
 }  // namespace pith
