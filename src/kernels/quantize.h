@@ -119,14 +119,15 @@ struct QuantizeGroups {
                        // may both be null
   EncodeGroups codes;  // size: a multiple of 32; no zero points, and `divisors` is not
                        // read. kInt4Halves: extremes are signed, codes are limited
+  std::uint32_t largest =
+      0;  // bits of the largest magnitude if there is but one group of
+          // more than 256 values and it is known; else 0
 };
 std::int64_t quantize_groups(const QuantizeGroups& args) noexcept;
 std::int64_t reference_quantize_groups(const QuantizeGroups& args) noexcept;
 
 // Groups of a batch.
-constexpr std::int64_t quantize_batch(std::int64_t size) {
-  return size <= 256 ? 8 : 1;
-}
+constexpr std::int64_t quantize_batch(std::int64_t size) { return size <= 256 ? 8 : 1; }
 
 // Values with t, before it is limited, more than half a step outside [low, high].
 std::int64_t count_saturated(const EncodeGroups& args) noexcept;

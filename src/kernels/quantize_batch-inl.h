@@ -29,6 +29,8 @@ struct MagnitudeLanes {
 
   HWY_INLINE MagnitudeLanes() : largest(hn::Zero(kDU)) {}
 
+  HWY_INLINE void Set(std::uint32_t bits) { largest = hn::Set(kDU, bits); }
+
   HWY_INLINE void Add(const float* values) {
     for (std::int64_t i = 0; i < kBlock; i += 4 * kLanes, values += 4 * kLanes) {
       const VU a = hn::Max(Absmax::Of(Bits(values)), Absmax::Of(Bits(values + kLanes)));

@@ -195,7 +195,11 @@ std::int64_t QuantizeLong(const QuantizeGroups& args, std::int64_t groups) {
   Batch<1, 1> batch;
   batch.apart = 0;
   Lanes lanes;
-  for (std::int64_t i = 0; i < size; i += kBlock) lanes.Add(first + i);
+  if (args.largest != 0) {
+    lanes.Set(args.largest);
+  } else {
+    for (std::int64_t i = 0; i < size; i += kBlock) lanes.Add(first + i);
+  }
   for (std::int64_t g = 0; g < groups; ++g) {
     batch.first = g;
     batch.Scanned(0, lanes);

@@ -446,6 +446,31 @@ TEST_P(EveryTarget, ScalesAndCodesInOneGo) {
   }
 }
 
+// What is known of a long group is not looked for.
+TEST_P(EveryTarget, LargestOfALongGroupMayBeKnown) {
+  std::vector<float> values = values_of(512, 4);
+  for (float& v : values) v = std::clamp(v, -3.0F, 3.0F);
+  std::vector<std::uint8_t> codes(512);
+  float scale = 0;
+  QuantizeGroups args = {};
+  args.scales.denominator = 127;
+  args.scales.reach = 127.5F;
+  args.scales.type = DType::kF32;
+  args.scales.coding = Coding::kExact;
+  args.scales.stored = reinterpret_cast<std::uint8_t*>(&scale);
+  args.scales.stored_stride = 4;
+  args.codes.in = {values.data(), 1, 512, 512};
+  args.codes.high = 127;
+  args.codes.low = -127;
+  args.codes.codes = codes.data();
+  args.codes.stride = 512;
+  args.largest = std::bit_cast<std::uint32_t>(254.0F);
+  EXPECT_EQ(quantize_groups(args), 1);
+  EXPECT_EQ(scale, 2);
+  args.largest = std::bit_cast<std::uint32_t>(NAN);
+  EXPECT_EQ(quantize_groups(args), 0);
+}
+
 // One group that is not ordinary leaves all to others, whatever makes it so.
 TEST_P(EveryTarget, LeavesWhatIsNotOrdinary) {
   for (std::int64_t size : {32, 64, 128, 512}) {

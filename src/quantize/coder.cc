@@ -130,11 +130,12 @@ kernels::FindScales Coder::scale_args_at(std::int64_t group, std::int64_t code,
 
 // Encodes the first groups of a run and returns how many: none if one of them is not
 // ordinary. Their scales are left in `scales` and `divisors`, unless these are null.
+// `largest`: bits of the largest magnitude, if it is known of one long group.
 std::int64_t Coder::encode_plain(const Run& run, const float* values, float* scales,
-                                 float* divisors) const {
+                                 float* divisors, std::uint32_t largest) const {
   if (!plain_ || run.size % 32 != 0) return 0;
   kernels::QuantizeGroups args = {scale_args_at(run.group, run.code, run.size),
-                                  code_args(run.code, run.size)};
+                                  code_args(run.code, run.size), largest};
   args.scales.scales = scales;
   args.scales.divisors = divisors;
   args.codes.in = {values, run.groups, run.size, run.last};
@@ -166,10 +167,11 @@ std::int64_t Coder::encode_long_rows(const Run& run, ErrorFigures& figures,
   alignas(64) float converted[kLongRow];
   for (std::int64_t g = 0; g < run.groups; ++g) {
     const Run row = run.part(g, 1, group_stride(scheme_, run.size));
-    const float* values = values_.read(row.first, row.last, converted);
+    std::uint32_t largest = 0;
+    const float* values = values_.read(row.first, row.last, converted, &largest);
     float scale = 0;
     float divisor = 0;
-    if (encode_plain(row, values, &scale, &divisor) == 0) return g;
+    if (encode_plain(row, values, &scale, &divisor, largest) == 0) return g;
     if (!options_.figures) continue;
     measure_long_group(row, values, scale, divisor, figures, offset + g * run.size);
   }

@@ -80,7 +80,7 @@ class Coder {
 
   bool encode_with_one_scale(const Run& run) const;
   std::int64_t encode_plain(const Run& run, const float* values, float* scales,
-                            float* divisors) const;
+                            float* divisors, std::uint32_t largest = 0) const;
   std::int64_t encode_long_rows(const Run& run, ErrorFigures& figures,
                                 std::int64_t offset) const;
   void measure_long_group(const Run& group, const float* values, float scale,

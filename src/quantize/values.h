@@ -23,10 +23,13 @@ class Values {
   [[nodiscard]] std::int64_t count() const { return count_; }
   [[nodiscard]] bool is_f32() const { return type_ == DType::kF32; }
 
-  /// Values [first, first + n); `scratch` has room for n if they are not f32.
-  const float* read(std::int64_t first, std::int64_t n, float* scratch) const {
+  /// Values [first, first + n); `scratch` has room for n if they are not f32. `largest`:
+  /// where to leave the bits of their largest magnitude, if converting them tells it.
+  const float* read(std::int64_t first, std::int64_t n, float* scratch,
+                    std::uint32_t* largest = nullptr) const {
     if (is_f32()) return reinterpret_cast<const float*>(bytes_) + first;
-    kernels::to_f32({type_, bytes_ + first * 2, scratch, n});
+    const std::uint32_t bits = kernels::to_f32({type_, bytes_ + first * 2, scratch, n});
+    if (largest != nullptr) *largest = bits;
     return scratch;
   }
 
