@@ -247,13 +247,12 @@ std::int64_t CountSaturatedOf(const EncodeGroups& args) {
     return hn::VecFromMask(
         kDI, hn::RebindMask(kDI, hn::Or(hn::Gt(t, above), hn::Lt(t, below))));
   };
-  std::int64_t count = 0;
+  VI ones = hn::Zero(kDI);  // -1 for each: there are less than 2^31 values
   for (std::int64_t g = 0; g < args.in.groups; ++g) {
     const std::int64_t n = g + 1 < args.in.groups ? args.in.size : args.in.last;
     const CodeRule rule = RuleOf(args, g);
     const float* values = args.in.values + g * args.in.size;
     std::int64_t i = 0;
-    VI ones = hn::Zero(kDI);  // -1 for each: a group has less than 2^31 values
     for (; i + kLanes <= n; i += kLanes) {
       ones = hn::Add(ones, outside(values + i, rule));
     }
@@ -262,9 +261,8 @@ std::int64_t CountSaturatedOf(const EncodeGroups& args) {
       std::memcpy(padded, values + i, static_cast<std::size_t>(n - i) * sizeof(float));
       ones = hn::Add(ones, outside(padded, rule));
     }
-    count -= hn::GetLane(hn::SumOfLanes(kDI, ones));
   }
-  return count;
+  return -hn::GetLane(hn::SumOfLanes(kDI, ones));
 }
 
 std::int64_t CountSaturatedImpl(const EncodeGroups& args) {

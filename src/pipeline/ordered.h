@@ -8,9 +8,11 @@
 // worked on.
 #pragma once
 
+#include <atomic>
 #include <condition_variable>
 #include <cstdint>
 #include <mutex>
+#include <thread>
 
 namespace pith {
 
@@ -18,8 +20,13 @@ class Turns {
  public:
   /// False if the run has failed elsewhere.
   [[nodiscard]] bool wait_for(std::int64_t number) {
-    std::unique_lock lock(mutex_);
-    changed_.wait(lock, [&] { return given_up_ || next_ == number; });
+    const auto over = [&] { return given_up_ || next_ == number; };
+    // A turn is shorter than it takes to fall asleep and to be woken up.
+    for (int i = 0; i < kYields && !over(); ++i) std::this_thread::yield();
+    if (!over()) {
+      std::unique_lock lock(mutex_);
+      changed_.wait(lock, over);
+    }
     return !given_up_;
   }
   void done() {
@@ -39,10 +46,12 @@ class Turns {
   }
 
  private:
+  static constexpr int kYields = 200;
+
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::int64_t next_ = 0;
-  bool given_up_ = false;
+  std::atomic<std::int64_t> next_ = 0;
+  std::atomic<bool> given_up_ = false;
 };
 
 }  // namespace pith
