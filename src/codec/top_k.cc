@@ -7,6 +7,7 @@
 #include <cassert>
 #include <cmath>
 
+#include "src/base/bits.h"
 #include "src/base/checked.h"
 #include "src/codec/wire.h"
 #include "src/kernels/float_bits.h"
@@ -238,10 +239,7 @@ Status wire::decode_top_k(const Header& header, std::span<const std::byte> paylo
   std::fill(out.begin(), out.end(), 0.0f);
   const std::byte* value = first_value;
   if (header.form == Form::kMask) {
-    std::int64_t set = 0;
-    for (const std::byte* at = payload.data(); at != first_value; ++at) {
-      set += std::popcount(std::to_integer<std::uint8_t>(*at));
-    }
+    const std::int64_t set = count_bits({payload.data(), first_value});
     const std::int64_t tail = header.elements % 8;
     if (set != k || (tail != 0 && std::to_integer<int>(first_value[-1]) >> tail != 0)) {
       return corrupt(

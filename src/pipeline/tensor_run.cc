@@ -1,10 +1,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <bit>
 #include <cstring>
 #include <numeric>
 
+#include "src/base/bits.h"
 #include "src/base/text.h"
 #include "src/kernels/convert.h"
 #include "src/kernels/mask.h"
@@ -80,9 +80,7 @@ Status TensorRun::encode(CompressWorker& worker, const Piece& piece) {
 Status TensorRun::copy(CompressWorker& worker, const Piece& piece) {
   PITH_TRY(const std::span<const std::byte> bytes, worker.reader.bytes(piece));
   if (!finish_turns_.wait_for(piece.number)) return gave_up();
-  const std::int64_t offset = parts_[0].bytes;
-  parts_[0].add(bytes);
-  PITH_OK(write_part(0, offset, bytes));
+  PITH_OK(append(0, bytes, piece.begin + piece.count == info_.shape.elements()));
   finish_turns_.done();
   return {};
 }
@@ -134,9 +132,7 @@ Status TensorRun::change(CompressWorker& worker, const Piece& piece, PieceWork& 
   work.base = kept_;
   for (std::size_t at = 0; at < mask.size(); at += static_cast<std::size_t>(row_bytes)) {
     work.row_offsets.push_back(work.base + work.kept);
-    for (const std::byte bits : mask.subspan(at, static_cast<std::size_t>(row_bytes))) {
-      work.kept += std::popcount(static_cast<std::uint8_t>(bits));
-    }
+    work.kept += count_bits(mask.subspan(at, static_cast<std::size_t>(row_bytes)));
   }
   kept_ += work.kept;
   change_turns_.done();
@@ -182,15 +178,13 @@ Status TensorRun::finish() {
       const std::int64_t shape[2] = {tensor_.header.shape.rows(),
                                      tensor_.header.shape.cols()};
       const std::span<const std::byte> bytes = std::as_bytes(std::span(shape));
-      part.add(bytes);
-      PITH_OK(write_part(p, 0, bytes));
+      PITH_OK(append(p, bytes, true));
     }
     if (part.role == PartRole::kColumnScale) {
       // Of no elements, there is nothing to scale.
       column_scale_.resize(static_cast<std::size_t>(tensor_.header.shape.cols()), 1.0F);
       const std::span<const std::byte> bytes = std::as_bytes(std::span(column_scale_));
-      part.add(bytes);
-      PITH_OK(write_part(p, 0, bytes));
+      PITH_OK(append(p, bytes, true));
     }
     if (part.role == PartRole::kScale && part.bytes == 0 && quantizer_ &&
         tensor_.record.scheme->group == Group::kTensor) {
@@ -205,12 +199,8 @@ Status TensorRun::finish() {
           {{},
            std::span(scale).first(size),
            std::span(zero).first(tensor_.record.scheme->symmetric ? 0 : 1)}));
-      part.add(std::span(scale).first(size));
-      PITH_OK(write_part(p, 0, std::span(scale).first(size)));
-      if (!tensor_.record.scheme->symmetric) {
-        parts_[p + 1].add(zero);
-        PITH_OK(write_part(p + 1, 0, zero));
-      }
+      PITH_OK(append(p, std::span(scale).first(size), true));
+      if (!tensor_.record.scheme->symmetric) PITH_OK(append(p + 1, zero, true));
     }
     checksums_.push_back(XXH3_64bits_digest(part.hash.get()));
   }

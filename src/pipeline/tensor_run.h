@@ -117,8 +117,9 @@ class TensorRun {
   void pack_words(std::span<const std::byte> codes, std::span<std::byte> words) const;
   void gather(CompressWorker& worker, const Piece& piece, PieceWork& work) const;
   Status finish_piece(const Piece& piece, PieceWork& work);
-  Status write_part(std::size_t part, std::int64_t offset,
-                    std::span<const std::byte> bytes);
+  /// Adds to a part, in the order of its bytes; small pieces wait until they are many, or
+  /// the last.
+  Status append(std::size_t part, std::span<const std::byte> bytes, bool last);
   void add_sample(const TensorView& source, std::int64_t first);
 
   const CompressPlan& plan_;

@@ -13,6 +13,8 @@
 namespace pith {
 namespace {
 
+constexpr std::int64_t kWriteBytes = 128 * 1024;  // smaller writes cost more per byte
+
 // Bytes of a row in words of 32 bits.
 std::int64_t word_row_bytes(std::int64_t cols, int bits) {
   return (cols * bits + 31) / 32 * 4;
@@ -215,7 +217,6 @@ void TensorRun::gather(CompressWorker& worker, const Piece& piece,
 
 Status TensorRun::finish_piece(const Piece& piece, PieceWork& work) {
   std::vector<std::byte> halves;
-  std::vector<std::int64_t> offsets(parts_.size());
   const auto bytes_of = [&](PartRole role) -> std::span<const std::byte> {
     switch (role) {
       case PartRole::kValues:
@@ -257,25 +258,33 @@ Status TensorRun::finish_piece(const Piece& piece, PieceWork& work) {
     }
     work.out = halves;
   }
-  for (std::size_t p = 0; p < parts_.size(); ++p) {
-    offsets[p] = parts_[p].bytes;
-    parts_[p].add(bytes_of(parts_[p].role));
-  }
   for (const ErrorFigures& figures : work.figures) figures_.merge(figures, 0);
   for (std::size_t i = 0; i < work.nonzero.size(); ++i) nonzero_[i] += work.nonzero[i];
   // In turns, too: two writes to one file would wait for each other in the system, and go
   // on to meet in every piece.
+  const bool last = piece.begin + piece.count == tensor_.header.shape.elements();
   for (std::size_t p = 0; p < parts_.size(); ++p) {
-    const std::span<const std::byte> bytes = bytes_of(parts_[p].role);
-    if (!bytes.empty()) PITH_OK(write_part(p, offsets[p], bytes));
+    PITH_OK(append(p, bytes_of(parts_[p].role), last));
   }
   finish_turns_.done();
   return {};
 }
 
-Status TensorRun::write_part(std::size_t part, std::int64_t offset,
-                             std::span<const std::byte> bytes) {
-  return writer_.write(parts_[part].written, offset, bytes);
+Status TensorRun::append(std::size_t p, std::span<const std::byte> bytes, bool last) {
+  Part& part = parts_[p];
+  const auto size = static_cast<std::int64_t>(bytes.size());
+  part.add(bytes);
+  if (part.waiting.empty() && (last || size >= kWriteBytes)) {
+    return bytes.empty() ? Status()
+                         : writer_.write(part.written, part.bytes - size, bytes);
+  }
+  part.waiting.insert(part.waiting.end(), bytes.begin(), bytes.end());
+  const auto waiting = static_cast<std::int64_t>(part.waiting.size());
+  if (waiting == 0 || (!last && waiting < kWriteBytes)) return {};
+  PITH_OK(writer_.write(part.written, part.bytes - waiting, part.waiting));
+  part.waiting.clear();
+  if (last) part.waiting.shrink_to_fit();
+  return {};
 }
 
 }  // namespace pith

@@ -3,9 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <bit>
 #include <vector>
 
+#include "src/base/bits.h"
 #include "src/base/parallel.h"
 #include "src/kernels/mask.h"
 
@@ -77,13 +77,7 @@ void BitMask::set(std::int64_t row, std::int64_t col, bool kept) {
   byte = kept ? byte | bit : byte & ~bit;
 }
 
-std::int64_t BitMask::count() const {
-  std::int64_t kept = 0;
-  for (const std::byte byte : bytes_) {
-    kept += std::popcount(std::to_integer<unsigned>(byte));
-  }
-  return kept;
-}
+std::int64_t BitMask::count() const { return count_bits(bytes_); }
 
 Status apply_mask(std::span<float> values, const BitMask& mask) {
   if (static_cast<std::uint64_t>(mask.elements()) != values.size()) {

@@ -1,7 +1,7 @@
 #include "src/prune/units.h"
+#include "src/base/bits.h"
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
 #include <limits>
 
@@ -161,8 +161,7 @@ Applied Units::apply(std::span<float> values, std::int64_t row,
           if ((row + r) / unit_rows_ != written) {
             write_mask(row + r, bits.data());
             written = (row + r) / unit_rows_;
-            kept = 0;
-            for (const std::uint8_t byte : bits) kept += std::popcount(byte);
+            kept = count_bits(std::as_bytes(std::span(bits)));
           }
           part.nonzero +=
               kernels::apply_mask(values.data() + r * cols_, cols_, bits.data());

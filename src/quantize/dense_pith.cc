@@ -2,7 +2,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
 #include <cstring>
 #include <optional>
@@ -10,6 +9,7 @@
 #include <utility>
 
 #include "pith/tensor/half.h"
+#include "src/base/bits.h"
 #include "src/base/text.h"
 #include "src/io/plain.h"
 #include "src/kernels/quantize.h"
@@ -413,9 +413,7 @@ class SparseWeight : public PithTensor {
     for (std::int64_t r = 0; r < rows; ++r) {
       const std::span<const std::byte> bits =
           mask.subspan(size(r) * mask_bytes, mask_bytes);
-      std::int64_t count = 0;
-      for (const std::byte byte : bits)
-        count += std::popcount(std::to_integer<unsigned>(byte));
+      const std::int64_t count = count_bits(bits);
       if (unused > 0 && std::to_integer<unsigned>(bits.back()) >> (8 - unused) != 0) {
         return required(PartRole::kMask)
             .corrupt(fmt::format("row {} has bits beyond its last column", first + r));
