@@ -13,6 +13,7 @@
 
 HWY_BEFORE_NAMESPACE();
 namespace pith::kernels::HWY_NAMESPACE {
+namespace {
 
 // Groups are whole numbers of slices.
 constexpr std::int64_t kSlice = kUnpacked;
@@ -177,6 +178,8 @@ ErrorSums SumsOf(const DecodeGroups& args, const float* before) {
   }
   return totals.Finish();
 }
+
+}  // namespace
 
 ErrorSums CodeErrorSumsImpl(const DecodeGroups& args, const float* before) {
   switch (args.packing) {

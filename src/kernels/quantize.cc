@@ -1,5 +1,4 @@
 // Codes of values.
-#include <algorithm>
 #include <cstring>
 
 #undef HWY_TARGET_INCLUDE
@@ -192,7 +191,7 @@ std::int64_t EncodeStreams(const EncodeGroups& args, VF factor, VU& largest) {
     }
   }
   largest = most;
-  return kStreams * std::max<std::int64_t>(apart, 0);
+  return apart > 0 ? kStreams * apart : 0;
 }
 
 template <Packing kPacking>
@@ -216,8 +215,8 @@ std::uint32_t EncodeOne(const EncodeGroups& args) {
   rest.in = {args.in.values + done, 1, n, n};
   rest.codes += CodeBytes<kPacking>(done);
   EncodeAll<kPacking>(rest);
-  return std::max(hn::GetLane(AcrossLanes<Absmax>(largest)),
-                  GroupMax<Absmax>(rest.in.values, n));
+  return HWY_MAX(hn::GetLane(AcrossLanes<Absmax>(largest)),
+                 GroupMax<Absmax>(rest.in.values, n));
 }
 
 std::uint32_t EncodeOneScaleImpl(const EncodeGroups& args) {

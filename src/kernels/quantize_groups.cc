@@ -2,8 +2,6 @@
 // next are scanned for their extremes: so memory is asked for values all the time, and
 // codes are made of what the first-level cache holds. Memory gives several streams at once
 // more than one: short groups are taken from four places in turns.
-#include <algorithm>
-
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "src/kernels/quantize_groups.cc"
 #include "hwy/cache_control.h"
@@ -47,8 +45,9 @@ struct BlockCoder {
         high_byte(hn::Set(kD8, static_cast<std::int8_t>(codes.high))) {}
 
   HWY_INLINE V8 Step(const float* values, VF factor, const float* divisor) const {
-    // Codes of ordinary groups are at most a step outside: with 4 bits, bytes hold them.
-    constexpr bool kLimitBytes = kLimit && kPacking != Packing::kInt8;
+    // Codes of ordinary blocks of Q4_0 are at most a step outside: bytes hold them. Others
+    // that are limited have ties there, which are none once their values are limited.
+    constexpr bool kLimitBytes = kLimit && kPacking == Packing::kInt4Halves;
     constexpr bool kLimitValues = kLimit && !kLimitBytes;
     V8 codes;
     if (HWY_LIKELY(FastCodes<kLimitValues>(values, factor, low, high, codes))) {
@@ -159,7 +158,7 @@ std::int64_t QuantizeShort(const QuantizeGroups& args, std::int64_t groups) {
   while (groups - done >= kGroups) {
     // If they are many, an odd number: streams that are a power of two apart meet in the
     // caches.
-    const std::int64_t most = std::min(kMostVisits, (groups - done) / kGroups);
+    const std::int64_t most = HWY_MIN(kMostVisits, (groups - done) / kGroups);
     const std::int64_t visits = most - (most > 32 && most % 2 == 0 ? 1 : 0);
     if (!QuantizeStreams<Lanes, kPacking, kLimit, kStream, kSize>(args, done, visits)) {
       return 0;

@@ -3,7 +3,10 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <array>
+#include <charconv>
+#include <string_view>
 
 #include "src/base/nearest.h"
 
@@ -114,17 +117,62 @@ Result<std::vector<RuleChoice>> Recipe::choose(std::span<const TensorHeader> ten
   return choices;
 }
 
+namespace {
+
+// YAML that is made of flags: each of its lines of one.
+class FlagLines {
+ public:
+  void add(std::string_view flag, const std::string& lines) {
+    yaml_ += lines;
+    flags_.resize(static_cast<std::size_t>(std::ranges::count(yaml_, '\n')), flag);
+  }
+
+  // Its rules have no lines that anybody could look up, nor have errors.
+  [[nodiscard]] Result<Recipe> parse() const {
+    Result<Recipe> recipe = Recipe::parse(yaml_, kName);
+    if (!recipe) return of_flag(recipe.error());
+    for (Rule& rule : recipe->rules) rule.line = 0;
+    return recipe;
+  }
+
+ private:
+  static constexpr std::string_view kName = "flags";
+
+  // "flags:5: what" is of the flag that line 5 was made of.
+  [[nodiscard]] Status of_flag(const Status& error) const {
+    std::string_view what = error.message();
+    if (!what.starts_with(kName) || !what.substr(kName.size()).starts_with(':')) {
+      return error;
+    }
+    what.remove_prefix(kName.size() + 1);
+    std::size_t line = 0;
+    const auto [end, failed] =
+        std::from_chars(what.data(), what.data() + what.size(), line);
+    what.remove_prefix(static_cast<std::size_t>(end - what.data()));
+    if (failed != std::errc() || line == 0 || line > flags_.size()) return error;
+    return {error.code(), std::string(flags_[line - 1]) + std::string(what)};
+  }
+
+  std::string yaml_;
+  std::vector<std::string_view> flags_;
+};
+
+}  // namespace
+
 Result<Recipe> recipe_from_flags(const RecipeFlags& flags) {
-  std::string yaml = flags.skip_embeddings ? "version: 1\nskip_embeddings: true\nrules:\n"
-                                           : "version: 1\nrules:\n";
+  FlagLines lines;
+  lines.add("--skip-embeddings", flags.skip_embeddings
+                                     ? "version: 1\nskip_embeddings: true\nrules:\n"
+                                     : "version: 1\nrules:\n");
   for (const std::string& ignore : flags.ignore) {
     // A bare word is a regular expression that may be found anywhere in the name.
     // One that begins with a star can only be meant as a glob.
     const bool pattern = ignore.starts_with("re:") || ignore.starts_with('*');
-    yaml += fmt::format("  - match: {}\n    min_rank: 0\n    stages: []\n",
-                        yaml_text(pattern ? ignore : "re:.*(?:" + ignore + ").*"));
+    lines.add("--ignore",
+              fmt::format("  - match: {}\n    min_rank: 0\n    stages: []\n",
+                          yaml_text(pattern ? ignore : "re:.*(?:" + ignore + ").*")));
   }
-  yaml += "  - match: '*'\n    stages:\n";
+  lines.add("--quantize", "  - match: '*'\n    stages:\n");
   if (!flags.prune.empty() || !flags.nm.empty()) {
     std::vector<std::string> options;
     if (!flags.nm.empty()) {
@@ -136,16 +184,19 @@ Result<Recipe> recipe_from_flags(const RecipeFlags& flags) {
       options.push_back("importance: " + flags.prune_metric);
     if (flags.prune_metric == "random")
       options.push_back(fmt::format("seed: {}", flags.seed));
-    yaml += fmt::format("      - prune: {{{}}}\n", fmt::join(options, ", "));
+    lines.add(flags.nm.empty() ? "--prune" : "--nm",
+              fmt::format("      - prune: {{{}}}\n", fmt::join(options, ", ")));
   }
   if (!flags.smooth.empty()) {
-    yaml += fmt::format("      - smooth: {{statistics: {}{}}}\n", yaml_text(flags.smooth),
-                        flags.alpha.empty() ? "" : ", alpha: " + flags.alpha);
+    lines.add(
+        "--smooth",
+        fmt::format("      - smooth: {{statistics: {}{}}}\n", yaml_text(flags.smooth),
+                    flags.alpha.empty() ? "" : ", alpha: " + flags.alpha));
   }
   if (flags.quantize == "fp16" || flags.quantize == "f16" || flags.quantize == "bf16") {
-    yaml += fmt::format("      - convert: {}\n", flags.quantize);
+    lines.add("--quantize", fmt::format("      - convert: {}\n", flags.quantize));
   } else if (!flags.quantize.empty()) {
-    yaml += fmt::format("      - quantize: {}\n", flags.quantize);
+    lines.add("--quantize", fmt::format("      - quantize: {}\n", flags.quantize));
   }
   if (!flags.alpha.empty() && flags.smooth.empty()) {
     return Status::invalid_argument("alpha is for smoothing: give --smooth with it");
@@ -156,7 +207,7 @@ Result<Recipe> recipe_from_flags(const RecipeFlags& flags) {
         "nothing to do: give --quantize, --prune, --nm, --smooth or --recipe (see "
         "--help)");
   }
-  return Recipe::parse(yaml, "flags");
+  return lines.parse();
 }
 
 }  // namespace pith
