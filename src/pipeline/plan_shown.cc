@@ -8,6 +8,7 @@
 #include "src/base/parallel.h"
 #include "src/io/pieces.h"
 #include "src/pipeline/compress_plan.h"
+#include "src/pipeline/tensor_run.h"
 
 namespace pith {
 namespace {
@@ -43,7 +44,7 @@ void describe(const CompressOptions& options, CompressPlan& plan) {
                               : file_bytes(file.source);
   }
   bool only_pith = false;
-  std::int64_t whole = 0;  // bytes of the largest tensor that must be in memory
+  std::int64_t most = 0;  // bytes that one tensor needs beside the buffers of threads
   for (TensorPlan& tensor : plan.tensors) {
     const TensorInfo& source = plan.source->tensors()[tensor.source];
     PlannedTensor& row = shown.tensors[tensor.source];
@@ -56,18 +57,25 @@ void describe(const CompressOptions& options, CompressPlan& plan) {
     only_pith = only_pith || !tensor.stored() || tensor.record.scheme ||
                 tensor.sparse() || tensor.column_scale;
     int passes = 1;
+    std::int64_t bytes = 0;
     for (const StagePtr& stage : tensor.stages) {
       const Result<std::unique_ptr<StageStream>> stream =
           stage->stream({&tensor.header, 1});
-      if (!stream) whole = std::max(whole, 4 * tensor.header.shape.elements());
+      if (!stream) bytes = std::max(bytes, 4 * tensor.header.shape.elements());
+      if (stream) bytes += (*stream)->memory_bytes();
       if (stream && (*stream)->needs_pass()) passes += stage->joint() ? 3 : 2;
     }
     if (tensor.record.scheme && tensor.record.scheme->group == Group::kTensor) ++passes;
+    if (passes > 1) {
+      bytes += 4 * std::min(tensor.header.shape.elements(),
+                            TensorRun::pass_elements(options.max_memory));
+    }
     shown.passes = std::max(shown.passes, passes);
+    most = std::max(most, bytes);
   }
   const std::int64_t buffers =
       std::min(options.max_memory, PieceList::kThreadBytes * most_threads());
-  shown.memory_bytes = buffers + whole;
+  shown.memory_bytes = buffers + most;
   switch (plan.target.format) {
     case Format::kGguf:
       if (plan.source->format() == Format::kGguf) {

@@ -33,6 +33,11 @@ Result<TensorView> part_view(DType dtype, std::int64_t count,
   return TensorView::make(dtype, std::move(shape), bytes);
 }
 
+std::int64_t TensorRun::pass_elements(std::int64_t max_memory) {
+  return std::max<std::int64_t>(PieceList::kElements,
+                                std::min(kPassElements, max_memory / 16));
+}
+
 Status TensorRun::make_streams(std::unique_ptr<StageStream> joint) {
   for (const StagePtr& stage : tensor_.stages) {
     if (stage->joint()) {
@@ -107,8 +112,7 @@ Status TensorRun::run_pass(std::size_t streams, Buffer& scratch,
   if (whole_.size() > 0) return take(as_floats(whole_.bytes()), 0);
   for (std::size_t i = 0; i < streams; ++i) PITH_OK(streams_[i]->rewind());
   const std::int64_t unit = alignment();
-  const std::int64_t limit = std::max<std::int64_t>(
-      PieceList::kElements, std::min(kPassElements, options_.max_memory / 16));
+  const std::int64_t limit = pass_elements(options_.max_memory);
   const std::int64_t step = std::max<std::int64_t>(1, limit / unit) * unit;
   const std::span<float> buffer =
       as_floats(use_buffer(scratch, std::min(step, elements) * 4));

@@ -73,6 +73,8 @@ class TensorRun {
   }
   /// True if prepare() reads the tensor.
   [[nodiscard]] bool needs_passes() const;
+  /// Values that passes have in memory at once.
+  [[nodiscard]] static std::int64_t pass_elements(std::int64_t max_memory);
 
   /// kCancelled if another piece failed meanwhile.
   Status encode(CompressWorker& worker, const Piece& piece);

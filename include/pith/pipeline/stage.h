@@ -88,6 +88,8 @@ class StageStream {
   virtual void preview(std::span<const float> sample, std::int64_t run);
   /// True while all values must be fed once more.
   [[nodiscard]] virtual bool needs_pass() const { return false; }
+  /// Bytes that it holds at most, if they are many: for plans.
+  [[nodiscard]] virtual std::int64_t memory_bytes() const { return 0; }
   virtual Status feed(std::span<const float> values);
   virtual Status end_pass();
   virtual Status apply(std::span<float> values) = 0;

@@ -12,7 +12,7 @@
 // prune_model() on the same tensors, bit for bit. Passes: two for elements, as a rule one
 // after a preview; one for rows, columns and blocks, none for n:m and PruneScope::kRow.
 // Memory: 2.6 MB, or 19 MB after a preview (twice 2.6 for kRandom and kWanda); 16 bytes
-// per row, column or block.
+// per row, column or block; none where there are no passes.
 #pragma once
 
 #include <cstddef>
