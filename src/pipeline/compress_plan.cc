@@ -85,8 +85,7 @@ class Chooser {
     for (const TensorPlan& tensor : plan_.tensors) {
       if (tensor.rule == nullptr) continue;
       for (const StagePtr& stage : tensor.rule->stages) {
-        if (stage->storage({}).column_scale &&
-            stage->skip_reason(tensor.header).empty()) {
+        if (stage->scales_columns() && stage->skip_reason(tensor.header).empty()) {
           return "it has no factors of columns, which 'smooth' needs";
         }
       }

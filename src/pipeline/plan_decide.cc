@@ -118,7 +118,7 @@ class Decider {
 
   // If the stage scales columns, only Pith's own files hold the factors.
   Status scale_columns(TensorPlan& tensor, const Stage& stage, Storage& storage) const {
-    if (!stage.storage({}).column_scale) return {};
+    if (!stage.scales_columns()) return {};
     if (plan_.target.format == Format::kGguf || tensor.column_scale) {
       return Status::invalid_argument(fmt::format(
           "rule {}: stage '{}' {}", tensor.rule->to_string(), stage.name(),

@@ -61,7 +61,7 @@ Status TensorRun::make_streams(std::unique_ptr<StageStream> joint) {
 }
 
 Status TensorRun::apply_whole(const Stage& stage, std::span<float> values) {
-  if (!stage.storage({}).column_scale) return stage.apply(tensor_.header, values);
+  if (!stage.scales_columns()) return stage.apply(tensor_.header, values);
   PITH_TRY(const std::unique_ptr<StageStream> stream, stage.stream({&tensor_.header, 1}));
   while (stream->needs_pass()) {
     PITH_OK(stream->feed(values));

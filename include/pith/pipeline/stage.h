@@ -143,6 +143,8 @@ class Stage {
 
   /// How a tensor that was stored as `before` is stored after this stage.
   [[nodiscard]] virtual Storage storage(const Storage& before) const { return before; }
+  /// True if it multiplies columns, by factors that are stored beside them.
+  [[nodiscard]] bool scales_columns() const { return storage({}).column_scale; }
 
   /// Of the data that the stage has beside its options, so that a run is only continued
   /// with the same; 0 if there is none.
