@@ -518,6 +518,24 @@ TEST_P(EveryTarget, FirstOfLargestGivesTheSign) {
   EXPECT_TRUE(got == quantize_by(reference_quantize_groups, choice, in, false));
 }
 
+// All values as one group, in bytes of all codes.
+EncodeGroups one_group(const std::vector<float>& values, const float& divisor,
+                       std::uint8_t* codes) {
+  const std::int64_t n = std::ssize(values);
+  return {.in = {values.data(), 1, n, n},
+          .divisors = &divisor,
+          .zero_points = nullptr,
+          .one_scale = true,
+          .inverse = false,
+          .limit = true,
+          .low = -128,
+          .high = 127,
+          .rounding = Rounding::kHalfAway,
+          .packing = Packing::kInt8,
+          .codes = codes,
+          .stride = n};
+}
+
 // Quotients at and next to every half, where roundings differ.
 TEST_P(EveryTarget, HalvesAndTheirNeighbours) {
   std::vector<float> values;
@@ -527,24 +545,14 @@ TEST_P(EveryTarget, HalvesAndTheirNeighbours) {
                   {half, std::nextafter(half, -1e9F), std::nextafter(half, 1e9F)});
   }
   const float one = 1;
-  const auto n = static_cast<std::int64_t>(values.size());
   for (Rounding rounding :
        {Rounding::kHalfAway, Rounding::kHalfEven, Rounding::kHalfUp}) {
     for (bool inverse : {false, true}) {
       std::vector<std::uint8_t> got(values.size());
       std::vector<std::uint8_t> expected(values.size());
-      EncodeGroups args = {.in = {values.data(), 1, n, n},
-                           .divisors = &one,
-                           .zero_points = nullptr,
-                           .one_scale = true,
-                           .inverse = inverse,
-                           .limit = true,
-                           .low = -128,
-                           .high = 127,
-                           .rounding = rounding,
-                           .packing = Packing::kInt8,
-                           .codes = got.data(),
-                           .stride = n};
+      EncodeGroups args = one_group(values, one, got.data());
+      args.inverse = inverse;
+      args.rounding = rounding;
       encode_groups(args);
       args.codes = expected.data();
       reference_encode_groups(args);
@@ -575,23 +583,14 @@ TEST_P(EveryTarget, AroundTiesOfAnyDivisor) {
       for (int i = -4; i <= 4; ++i, v = std::nextafter(v, 1e38F)) values.push_back(v);
       values.push_back(v + v * 0x1p-22F * static_cast<float>(random() % 64));
     }
-    const auto n = static_cast<std::int64_t>(values.size());
     for (Rounding rounding :
          {Rounding::kHalfAway, Rounding::kHalfEven, Rounding::kHalfUp}) {
       std::vector<std::uint8_t> got(values.size());
       std::vector<std::uint8_t> expected(values.size());
-      EncodeGroups args = {.in = {values.data(), 1, n, n},
-                           .divisors = &divisor,
-                           .zero_points = nullptr,
-                           .one_scale = true,
-                           .inverse = inverse,
-                           .limit = round % 2 == 0,
-                           .low = -128,
-                           .high = 127,
-                           .rounding = rounding,
-                           .packing = Packing::kInt8,
-                           .codes = got.data(),
-                           .stride = n};
+      EncodeGroups args = one_group(values, divisor, got.data());
+      args.inverse = inverse;
+      args.limit = round % 2 == 0;
+      args.rounding = rounding;
       encode_groups(args);
       args.codes = expected.data();
       reference_encode_groups(args);
@@ -611,19 +610,13 @@ TEST_P(EveryTarget, OneScaleOfManyValues) {
         const float scale = 9.0F / static_cast<float>(high);
         std::vector<std::uint8_t> got(static_cast<std::size_t>(n) + 64, 0xee);
         std::vector<std::uint8_t> expected = got;
-        EncodeGroups args = {.in = {values.data(), 1, n, n},
-                             .divisors = &scale,
-                             .zero_points = nullptr,
-                             .one_scale = true,
-                             .inverse = false,
-                             .limit = bad != 0,
-                             .low = -high,
-                             .high = high,
-                             .rounding = Rounding::kHalfAway,
-                             .packing = packing,
-                             .codes = got.data(),
-                             .stride = 64,
-                             .stream = n % 2 == 0};
+        EncodeGroups args = one_group(values, scale, got.data());
+        args.limit = bad != 0;
+        args.low = -high;
+        args.high = high;
+        args.packing = packing;
+        args.stride = 64;
+        args.stream = n % 2 == 0;
         std::uint32_t largest = 0;
         reference_absmax_groups(args.in, &largest);
         ASSERT_EQ(encode_one_scale(args), largest);
@@ -641,19 +634,8 @@ TEST_P(EveryTarget, StreamingStoresGiveTheSameBytes) {
   alignas(64) static std::uint8_t plain[4224];
   alignas(64) static std::uint8_t streamed[4224];
   const float scale = 0.01F;
-  const auto n = static_cast<std::int64_t>(values.size());
-  EncodeGroups args = {.in = {values.data(), 1, n, n},
-                       .divisors = &scale,
-                       .zero_points = nullptr,
-                       .one_scale = true,
-                       .inverse = false,
-                       .limit = true,
-                       .low = -127,
-                       .high = 127,
-                       .rounding = Rounding::kHalfAway,
-                       .packing = Packing::kInt8,
-                       .codes = plain,
-                       .stride = 4224};
+  EncodeGroups args = one_group(values, scale, plain);
+  args.stride = 4224;
   encode_groups(args);
   args.codes = streamed;
   args.stream = true;
