@@ -119,7 +119,7 @@ bool QuantizeStreams(const QuantizeGroups& args, std::int64_t first,
   if (!FindBatch<Lanes>(args, ring[0])) return false;
   for (std::int64_t visit = 0; visit < visits; ++visit) {
     // The scales of the next visit are found while this one is encoded and the one after
-    // next is scanned; where there is none, a visit scans its own values again.
+    // next, if there is one, is scanned.
     if (visit + 1 < visits && !FindBatch<Lanes>(args, ring[(visit + 1) & 1])) {
       return false;
     }
@@ -136,9 +136,11 @@ bool QuantizeStreams(const QuantizeGroups& args, std::int64_t first,
         const VF factor = hn::Set(kDF, batch.factors[k + e]);
         Lanes lanes;
         for (std::int64_t i = 0; i < size; i += kBlock) {
-          hwy::Prefetch(later + i + kFetch);
-          hwy::Prefetch(later + i + kFetch + 16);
-          lanes.Add(later + i);
+          if (HWY_LIKELY(ahead > 0)) {
+            hwy::Prefetch(later + i + kFetch);
+            hwy::Prefetch(later + i + kFetch + 16);
+            lanes.Add(later + i);
+          }
           coder.template Encode<kStream>(from + i, factor, batch.divisors + k + e,
                                          to + (kPacking == Packing::kInt4 ? i / 2 : i));
         }

@@ -5,9 +5,7 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
-#include <vector>
 
-#include "src/base/parallel.h"
 #include "src/kernels/float_bits.h"
 #include "src/quantize/measure.h"
 
@@ -19,8 +17,6 @@ using Scales = CoderOptions::Scales;
 constexpr std::int64_t kChunk = kErrorChunk;
 constexpr std::int64_t kBatchGroups = 256;
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
-// Of a longer group no copy is made.
-constexpr std::int64_t kLongRow = 32768;
 
 // True if quantize_groups() knows the scheme.
 bool is_plain(const Scheme& scheme) {
@@ -62,6 +58,7 @@ struct Coder::Batch {
   std::uint32_t positive[kBatchGroups];  // bits of the largest of each group
   std::uint32_t negative[kBatchGroups];
 
+  [[nodiscard]] Measured measured() const { return {figures, offset, originals, scales}; }
   void use(const GroupScale& one, bool symmetric) {
     one_scale = true;
     scales = &one.scale;
@@ -160,50 +157,6 @@ bool Coder::encode_with_one_scale(const Run& run) const {
   return largest < kernels::kInfinityBits && largest <= options_.magnitude;
 }
 
-// The same for groups that are longer than a chunk, with their figures.
-std::int64_t Coder::encode_long_rows(const Run& run, ErrorFigures& figures,
-                                     std::int64_t offset) const {
-  if (!plain_ || run.size > kLongRow) return 0;
-  alignas(64) float converted[kLongRow];
-  for (std::int64_t g = 0; g < run.groups; ++g) {
-    const Run row = run.part(g, 1, group_stride(scheme_, run.size));
-    std::uint32_t largest = 0;
-    const float* values = values_.read(row.first, row.last, converted, &largest);
-    float scale = 0;
-    float divisor = 0;
-    if (encode_plain(row, values, &scale, &divisor, largest) == 0) return g;
-    if (!options_.figures) continue;
-    measure_long_group(row, values, scale, divisor, figures, offset + g * run.size);
-  }
-  return run.groups;
-}
-
-void Coder::measure_long_group(const Run& group, const float* values, float scale,
-                               float divisor, ErrorFigures& figures,
-                               std::int64_t offset) const {
-  Batch batch;
-  ErrorFigures total;
-  if (figures.max_index >= 0) {  // the place of a smaller error does not matter
-    total.max_error = figures.max_error;
-    total.max_index = 0;
-  }
-  batch.figures = &total;
-  batch.one_scale = true;
-  batch.scales = &scale;
-  for (std::int64_t i = 0; i < group.last; i += kChunk) {
-    const std::int64_t n = std::min(kChunk, group.last - i);
-    batch.offset = i;
-    batch.originals = values + i;
-    kernels::EncodeGroups args =
-        code_args(group.code + group_stride(scheme_, i), group.size);
-    args.in = {values + i, 1, n, n};
-    args.divisors = &divisor;
-    args.one_scale = true;
-    measure(args, batch);
-  }
-  figures.merge(total, offset);
-}
-
 Failure Coder::encode(const Run& run, ErrorFigures& figures) const {
   const bool is_long = run.size > kChunk;
   const std::int64_t step =
@@ -233,77 +186,6 @@ Failure Coder::encode(const Run& run, ErrorFigures& figures) const {
   return {};
 }
 
-Failure Coder::encode_long_group(const Run& group, ErrorFigures& figures,
-                                 std::int64_t offset) const {
-  CoderOptions options = options_;
-  if (const Failure failure = scan_long_group(group, options)) return failure;
-  const Coder coder(scheme_, values_, out_, options);
-  const std::int64_t n = group.last;
-  std::vector<ErrorFigures> figures_of(
-      static_cast<std::size_t>(piece_count(n, kPieceElements)));
-  std::vector<Failure> failures(figures_of.size());
-  parallel_pieces(n, kPieceElements,
-                  [&](std::int64_t piece, std::int64_t begin, std::int64_t end) {
-                    const auto p = static_cast<std::size_t>(piece);
-                    const std::int64_t chunks = piece_count(end - begin, kChunk);
-                    const Run run = {group.first + begin,
-                                     group.group,
-                                     group.code + group_stride(scheme_, begin),
-                                     chunks,
-                                     kChunk,
-                                     end - begin - (chunks - 1) * kChunk};
-                    failures[p] = coder.encode(run, figures_of[p]);
-                  });
-  for (std::size_t p = 0; p < failures.size(); ++p) {
-    if (failures[p]) return failures[p];
-    figures.merge(figures_of[p], offset + static_cast<std::int64_t>(p) * kPieceElements);
-  }
-  return {};
-}
-
-// Finds the scale of a group, and leaves in `options` how to encode it.
-Failure Coder::scan_long_group(const Run& group, CoderOptions& options) const {
-  if (options_.scales == Scales::kOne) return {};
-  options.scales = Scales::kOne;
-  if (options_.scales == Scales::kStored) {
-    options.one = read_scale(group.group);
-    options.magnitude = std::numeric_limits<std::uint32_t>::max();
-    if (!(options.one.scale >= 0 && options.one.scale < kInfinity)) {
-      return {Failure::kBadScale, group.first, options.one.scale};
-    }
-    return {};
-  }
-  const bool signs = needs_signs(scheme_);
-  Extremes extremes = find_extremes(values_, group.first, group.last, signs, false);
-  options.checked = extremes.finite();
-  if (!options.checked) {
-    if (options.non_finite == NonFinite::kError) {
-      return {Failure::kNonFinite, values_.first_non_finite(group.first, group.last), 0};
-    }
-    extremes = find_extremes(values_, group.first, group.last, signs, true);
-  }
-  options.magnitude = extremes.magnitude();
-  float extreme = std::bit_cast<float>(extremes.magnitude());
-  if (scheme_.rule == ScaleRule::kPercentile) {
-    extreme = percentile_magnitude(values_, group.first, group.last, scheme_.percentile,
-                                   extreme);
-  }
-  if (scheme_.rule == ScaleRule::kSignedMax) {
-    std::vector<float> copy(static_cast<std::size_t>(group.last));
-    extreme = signed_extreme(values_.read(group.first, group.last, copy.data()),
-                             group.last, extremes);
-  }
-  options.one = scheme_.symmetric
-                    ? symmetric_scale(scheme_, extreme)
-                    : asymmetric_scale(scheme_, -std::bit_cast<float>(extremes.negative),
-                                       std::bit_cast<float>(extremes.positive));
-  if (options.one.scale == kInfinity) {
-    return {Failure::kOverflow, group.first, extreme};
-  }
-  write_scale(group.group, options.one);
-  return {};
-}
-
 Failure Coder::encode_batch(const Run& run, Batch& batch) const {
   const std::int64_t n = run.elements();
   if (n == 0) return {};
@@ -315,7 +197,7 @@ Failure Coder::encode_batch(const Run& run, Batch& batch) const {
     kernels::EncodeGroups args = code_args(run.code, run.size);
     args.in = {batch.values, run.groups, run.size, run.last};
     args.divisors = batch.divisors;
-    measure(args, batch);
+    measure(args, batch.measured());
     return {};
   }
   std::uint32_t largest = 0;
@@ -463,40 +345,39 @@ void Coder::encode_values(const Run& run, Batch& batch) const {
       }
     }
   }
-  if (options_.figures) measure(args, batch);
+  if (options_.figures) measure(args, batch.measured());
 }
 
 // Adds the figures of values that have been encoded.
-void Coder::measure(const kernels::EncodeGroups& args, const Batch& batch) const {
+void Coder::measure(const kernels::EncodeGroups& args, const Measured& of) const {
   kernels::DecodeGroups codes = {.codes = args.codes,
                                  .stride = args.stride,
                                  .packing = args.packing,
-                                 .scales = batch.scales,
+                                 .scales = of.scales,
                                  .zero_points = args.zero_points,
                                  .one_scale = args.one_scale,
                                  .out = nullptr,
                                  .groups = args.in.groups,
                                  .size = args.in.size,
                                  .last = args.in.last};
-  if (args.limit) batch.figures->saturated += kernels::count_saturated(args);
+  if (args.limit) of.figures->saturated += kernels::count_saturated(args);
   const std::int64_t n = (args.in.groups - 1) * args.in.size + args.in.last;
   alignas(64) float decoded[kChunk];
   codes.out = decoded;
   if (kernels::has_code_error_sums(codes)) {
-    const kernels::ErrorSums sums = kernels::code_error_sums(codes, batch.originals);
+    const kernels::ErrorSums sums = kernels::code_error_sums(codes, of.originals);
     if (are_figures(sums, n)) {
       std::int64_t at = -1;
-      if (is_largest(*batch.figures, sums.max_error)) {
+      if (is_largest(*of.figures, sums.max_error)) {
         kernels::decode_groups(codes);
-        at = batch.offset +
-             kernels::first_error(batch.originals, decoded, n, sums.max_error);
+        at = of.offset + kernels::first_error(of.originals, decoded, n, sums.max_error);
       }
-      add_sums(*batch.figures, sums, n, at);
+      add_sums(*of.figures, sums, n, at);
       return;
     }
   }
   kernels::decode_groups(codes);
-  add_chunk(*batch.figures, batch.originals, decoded, n, batch.offset);
+  add_chunk(*of.figures, of.originals, decoded, n, of.offset);
 }
 
 GroupScale Coder::read_scale(std::int64_t group) const {

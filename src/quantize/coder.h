@@ -77,6 +77,13 @@ class Coder {
 
  private:
   struct Batch;
+  /// Values that have been encoded, whose error is to be added.
+  struct Measured {
+    ErrorFigures* figures;
+    std::int64_t offset;     ///< of them among the elements of the figures
+    const float* originals;  ///< the values
+    const float* scales;     ///< of their groups
+  };
 
   bool encode_with_one_scale(const Run& run) const;
   std::int64_t encode_plain(const Run& run, const float* values, float* scales,
@@ -86,7 +93,7 @@ class Coder {
   void measure_long_group(const Run& group, const float* values, float scale,
                           float divisor, ErrorFigures& figures,
                           std::int64_t offset) const;
-  void measure(const kernels::EncodeGroups& args, const Batch& batch) const;
+  void measure(const kernels::EncodeGroups& args, const Measured& of) const;
   Failure encode_long_group(const Run& group, ErrorFigures& figures,
                             std::int64_t offset) const;
   Failure scan_long_group(const Run& group, CoderOptions& options) const;
