@@ -241,7 +241,7 @@ template <class Coder>
 std::int64_t CountSaturatedOf(const EncodeGroups& args) {
   const VF above = hn::Set(kDF, static_cast<float>(args.high) + 0.5F);
   const VF below = hn::Set(kDF, static_cast<float>(args.low) - 0.5F);
-  const auto outside = [&](const float* values, const CodeRule& rule) {
+  const auto outside = [&](const float* values, const CodeRule& rule) HWY_ATTR {
     const VF t = Coder::Steps(hn::LoadU(kDF, values), rule);
     return hn::VecFromMask(
         kDI, hn::RebindMask(kDI, hn::Or(hn::Gt(t, above), hn::Lt(t, below))));

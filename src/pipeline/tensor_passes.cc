@@ -158,17 +158,23 @@ Status TensorRun::preview() {
       reads_forward(plan_.source->format()) || stretch < 8 * kRun) {
     return {};
   }
-  PieceReader reader(*plan_.source);
-  std::vector<float> sample;
-  for (std::int64_t run = 0; run < kRuns; ++run) {
-    // Not always in the same columns; any fixed function does.
-    const auto jitter = static_cast<std::int64_t>(
-        (static_cast<std::uint64_t>(run) * 0x9e3779b97f4a7c15u >> 32) %
-        static_cast<std::uint64_t>(stretch - kRun));
-    PITH_TRY(const std::span<const float> values,
-             reader.values({tensor_.source, run * stretch + jitter, kRun, 0}));
-    sample.insert(sample.end(), values.begin(), values.end());
-  }
+  std::vector<float> sample(static_cast<std::size_t>(kRuns * kRun));
+  std::vector<Status> found(static_cast<std::size_t>(kRuns));
+  parallel_pieces(
+      kRuns, kRuns / 8, [&](std::int64_t, std::int64_t begin, std::int64_t end) {
+        PieceReader reader(*plan_.source);
+        for (std::int64_t run = begin; run < end; ++run) {
+          // Not always in the same columns; any fixed function does.
+          const auto jitter = static_cast<std::int64_t>(
+              (static_cast<std::uint64_t>(run) * 0x9e3779b97f4a7c15u >> 32) %
+              static_cast<std::uint64_t>(stretch - kRun));
+          const Result<std::span<const float>> values =
+              reader.values({tensor_.source, run * stretch + jitter, kRun, 0});
+          found[static_cast<std::size_t>(run)] = values.status();
+          if (values) std::ranges::copy(*values, sample.begin() + run * kRun);
+        }
+      });
+  for (Status& status : found) PITH_OK(std::move(status));
   streams_[0]->preview(sample, kRun);
   return {};
 }
