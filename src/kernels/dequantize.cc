@@ -30,7 +30,11 @@ struct Decoder {
   // As many codes as there are lanes.
   template <class V>
   HWY_INLINE void Some(V codes, float* out) const {
-    VF q = hn::ConvertTo(kDF, hn::PromoteTo(kDI, codes));
+    Values(hn::ConvertTo(kDF, hn::PromoteTo(kDI, codes)), out);
+  }
+
+  // Of codes as f32.
+  HWY_INLINE void Values(VF q, float* out) const {
     if constexpr (kZeroPoint) q = hn::Sub(q, zero_point);
     if constexpr (kStream) {
       hn::Stream(hn::Mul(scale, q), kDF, out);
@@ -70,14 +74,73 @@ struct Decoder {
   }
 };
 
+// Codes of 4 bits in the uppermost bits of lanes, which makes them the code times 2^28:
+// bytes are moved there, and nothing has to be unpacked or extended.
+template <Packing kPacking>
+class UpperCodes {
+ public:
+  HWY_INLINE UpperCodes() {
+    for (int part = 0; part < kParts; ++part) {
+      alignas(32) std::int8_t from[4 * kLanes];
+      for (int i = 0; i < 4 * kLanes; ++i) {
+        const int code = part * static_cast<int>(kLanes) + i / 4;
+        const int byte = kPacking == Packing::kInt4Halves ? code % 16 : code / 2;
+        from[i] = static_cast<std::int8_t>(i % 4 == 3 ? byte : -128);
+      }
+      order_[part] = hn::Load(D8(), from);
+    }
+  }
+
+  // Part `part` of a block, times 2^28.
+  [[nodiscard]] HWY_INLINE VF Of(hn::Vec<hn::Repartition<std::int8_t, DF>> bytes,
+                                 int part) const {
+    const VU all = hn::BitCast(kDU, hn::TableLookupBytesOr0(bytes, order_[part]));
+    const VU half = hn::Set(kDU, 0xf0000000u);
+    if constexpr (kPacking == Packing::kInt4Halves) {
+      const VU codes = hn::And(part < kParts / 2 ? hn::ShiftLeft<4>(all) : all, half);
+      return hn::ConvertTo(kDF,
+                           hn::BitCast(kDI, hn::Xor(codes, hn::Set(kDU, 0x80000000u))));
+    } else {
+      const VU codes = hn::And(hn::OddEven(all, hn::ShiftLeft<4>(all)), half);
+      return hn::ConvertTo(kDF, hn::BitCast(kDI, codes));
+    }
+  }
+
+  static constexpr int kParts = static_cast<int>(kUnpacked / kLanes);
+
+ private:
+  using D8 = hn::Repartition<std::int8_t, DF>;
+  hn::Vec<D8> order_[kParts];
+};
+
+// Such codes are multiplied with scale / 2^28, which is exact: for other scales, the
+// codes themselves are.
+HWY_INLINE bool HasUpperScale(float scale) {
+  return __builtin_fabsf(scale) >= 0x1p-90F || scale == 0;
+}
+
 template <Packing kPacking, bool kStream, bool kZeroPoint>
-HWY_INLINE void DecodeGroup(const std::uint8_t* codes, std::int64_t n,
-                            const Decoder<kStream, kZeroPoint>& decoder, float* out) {
+HWY_INLINE void DecodeGroup(const std::uint8_t* codes, std::int64_t n, float scale,
+                            float zero_point, const UpperCodes<kPacking>& uppers,
+                            float* out) {
   if constexpr (kPacking == Packing::kInt8) {
+    const Decoder<kStream, kZeroPoint> decoder(scale, zero_point);
     decoder.Bytes(reinterpret_cast<const std::int8_t*>(codes), n, out);
     return;
   }
   std::int64_t i = 0;
+  if (HWY_LIKELY(HasUpperScale(scale))) {
+    constexpr hn::Repartition<std::int8_t, DF> d8;
+    const Decoder<kStream, kZeroPoint> upper(scale * 0x1p-28F, zero_point * 0x1p28F);
+    for (; i + kUnpacked <= n; i += kUnpacked) {
+      const auto bytes =
+          hn::LoadDup128(d8, reinterpret_cast<const std::int8_t*>(codes + i / 2));
+      for (int part = 0; part < UpperCodes<kPacking>::kParts; ++part) {
+        upper.Values(uppers.Of(bytes, part), out + i + part * kLanes);
+      }
+    }
+  }
+  const Decoder<kStream, kZeroPoint> decoder(scale, zero_point);
   for (; i + kUnpacked <= n; i += kUnpacked) {
     const Unpacked block = Unpack<kPacking>(codes + i / 2);
     decoder.Vector(block.first, out + i);
@@ -107,10 +170,11 @@ void DecodeAll(const DecodeGroups& args) {
   const float* zero_point = args.zero_points;
   const std::uint8_t* codes = args.codes;
   float* out = args.out;
-  const auto decode = [&](std::int64_t n) HWY_ATTR {
-    const Decoder<kStream, kZeroPoint> decoder(*scale, kZeroPoint ? *zero_point : 0.0F);
+  const UpperCodes<kPacking> uppers;
+  const auto decode = [&](std::int64_t n) HWY_ATTR __attribute__((always_inline)) {
     hwy::Prefetch(codes + kPrefetch);
-    DecodeGroup<kPacking>(codes, n, decoder, out);
+    DecodeGroup<kPacking, kStream, kZeroPoint>(
+        codes, n, *scale, kZeroPoint ? *zero_point : 0.0F, uppers, out);
     codes += stride;
     out += size;
     scale += step;

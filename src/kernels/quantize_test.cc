@@ -518,6 +518,47 @@ TEST_P(EveryTarget, FirstOfLargestGivesTheSign) {
   EXPECT_TRUE(got == quantize_by(reference_quantize_groups, choice, in, false));
 }
 
+// Scales that are 0, negative, small, subnormal and infinite; all codes of 4 bits.
+TEST_P(EveryTarget, ValuesOfUnusualScales) {
+  const std::vector<float> scales = {0.0F,   -0.5F,  0x1p-89F, 0x1p-95F,
+                                     1e-30F, 1e-44F, 3e38F,    INFINITY};
+  const std::vector<float> zero_points = {0, -8, 7, 3, 0, 1, -1, 2};
+  const auto groups = std::ssize(scales);
+  for (Packing packing : {Packing::kInt4, Packing::kInt4Halves}) {
+    const std::int64_t stride = packing == Packing::kInt4 ? 16 : 18;
+    std::vector<std::uint8_t> codes(static_cast<std::size_t>(groups * stride));
+    for (std::size_t i = 0; i < codes.size(); ++i) {
+      codes[i] = static_cast<std::uint8_t>(i * 7 + i / 16);
+    }
+    for (const float* points : {static_cast<const float*>(nullptr), zero_points.data()}) {
+      std::vector<float> got(static_cast<std::size_t>(groups * 32));
+      std::vector<float> expected = got;
+      DecodeGroups args = {.codes = codes.data(),
+                           .stride = stride,
+                           .packing = packing,
+                           .scales = scales.data(),
+                           .zero_points = points,
+                           .one_scale = false,
+                           .out = got.data(),
+                           .groups = groups,
+                           .size = 32,
+                           .last = 29};
+      decode_groups(args);
+      args.out = expected.data();
+      reference_decode_groups(args);
+      for (std::size_t i = 0; i < got.size(); ++i) {
+        if (std::isnan(expected[i])) {
+          ASSERT_TRUE(std::isnan(got[i])) << i;
+        } else {
+          ASSERT_EQ(std::bit_cast<std::uint32_t>(got[i]),
+                    std::bit_cast<std::uint32_t>(expected[i]))
+              << i;
+        }
+      }
+    }
+  }
+}
+
 // All values as one group, in bytes of all codes.
 EncodeGroups one_group(const std::vector<float>& values, const float& divisor,
                        std::uint8_t* codes) {
