@@ -1,6 +1,7 @@
 // Sums of errors of codes, whose values are never in memory.
 #include <bit>
 #include <cfloat>
+
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "src/kernels/code_error.cc"
 #include "hwy/foreach_target.h"

@@ -162,6 +162,20 @@ HWY_INLINE bool FastCodes(const float* values, VF factor, VF low, VF high, V8& c
   return true;
 }
 
+// ---- memory
+
+// Values are read from so many places at a time: memory gives them more than one.
+constexpr std::int64_t kStreams = 4;
+
+// True if codes may bypass the caches.
+template <Packing kPacking>
+HWY_INLINE bool MayStream(const EncodeGroups& args) {
+  constexpr auto kVectorBytes = static_cast<std::int64_t>(sizeof(V8));
+  return args.stream && kPacking == Packing::kInt8 &&
+         reinterpret_cast<std::uintptr_t>(args.codes) % kVectorBytes == 0 &&
+         args.stride % kVectorBytes == 0;
+}
+
 // ---- packing
 
 // Codes in [-8, 7] as halves of bytes: the even ones low, the odd ones high.

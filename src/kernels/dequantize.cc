@@ -43,22 +43,6 @@ struct Decoder {
     }
   }
 
-  HWY_INLINE void Vector(V16 codes, float* out) const {
-    constexpr hn::Half<D16> half;
-    const auto low = hn::LowerHalf(half, codes);
-    const auto high = hn::UpperHalf(half, codes);
-    if constexpr (kLanes == 8) {
-      Some(low, out);
-      Some(high, out + 8);
-    } else {
-      constexpr hn::Half<decltype(half)> quarter;
-      Some(hn::LowerHalf(quarter, low), out);
-      Some(hn::UpperHalf(quarter, low), out + 4);
-      Some(hn::LowerHalf(quarter, high), out + 8);
-      Some(hn::UpperHalf(quarter, high), out + 12);
-    }
-  }
-
   HWY_INLINE void Bytes(const std::int8_t* codes, std::int64_t n, float* out) const {
     constexpr hn::Rebind<std::int8_t, DF> d8;
     std::int64_t i = 0;
@@ -140,23 +124,21 @@ HWY_INLINE void DecodeGroup(const std::uint8_t* codes, std::int64_t n, float sca
       }
     }
   }
+  // The rest of a group, or all of it; a block of Q4_0 is there in whole, whatever its
+  // values.
   const Decoder<kStream, kZeroPoint> decoder(scale, zero_point);
-  for (; i + kUnpacked <= n; i += kUnpacked) {
-    const Unpacked block = Unpack<kPacking>(codes + i / 2);
-    decoder.Vector(block.first, out + i);
-    decoder.Vector(block.second, out + i + 16);
+  for (; i < n; i += kUnpacked) {
+    const std::int64_t some = HWY_MIN(kUnpacked, n - i);
+    const std::int64_t bytes =
+        kPacking == Packing::kInt4Halves ? kUnpacked / 2 : (some + 1) / 2;
+    alignas(16) std::uint8_t padded[kUnpacked / 2] = {};
+    std::memcpy(padded, codes + i / 2, static_cast<std::size_t>(bytes));
+    const Unpacked block = Unpack<kPacking>(padded);
+    alignas(16) std::int8_t unpacked[kUnpacked];
+    hn::Store(block.first, D16(), unpacked);
+    hn::Store(block.second, D16(), unpacked + 16);
+    decoder.Bytes(unpacked, some, out + i);
   }
-  if (i == n) return;
-  // The rest of a group; a block of Q4_0 is there in whole, whatever its values.
-  alignas(16) std::uint8_t padded[kUnpacked / 2] = {};
-  const std::int64_t bytes =
-      kPacking == Packing::kInt4Halves ? kUnpacked / 2 : (n - i + 1) / 2;
-  std::memcpy(padded, codes + i / 2, static_cast<std::size_t>(bytes));
-  const Unpacked block = Unpack<kPacking>(padded);
-  alignas(16) std::int8_t rest[kUnpacked];
-  hn::Store(block.first, D16(), rest);
-  hn::Store(block.second, D16(), rest + 16);
-  decoder.Bytes(rest, n - i, out + i);
 }
 
 // kSize: of a group, or 0 if it is known only here.

@@ -106,6 +106,41 @@ TEST(ErrorSums, CodesAddLikeTheirValues) {
   ASSERT_TRUE(set_target("").ok());
 }
 
+// Where errors cannot be had from codes alone, they are not.
+TEST(ErrorSums, CodesWithoutSums) {
+  const std::vector<std::uint8_t> codes(8192);
+  std::vector<float> scales(256, 0.5F);
+  const float zero_point = 0;
+  const DecodeGroups usual = {.codes = codes.data(),
+                              .stride = 32,
+                              .packing = Packing::kInt8,
+                              .scales = scales.data(),
+                              .zero_points = nullptr,
+                              .one_scale = false,
+                              .out = nullptr,
+                              .groups = 8,
+                              .size = 32,
+                              .last = 32};
+  EXPECT_TRUE(has_code_error_sums(usual));
+  for (float scale : {0.0F, 1e-40F, -1e-40F}) {
+    scales[7] = scale;
+    EXPECT_FALSE(has_code_error_sums(usual)) << scale;
+  }
+  scales[7] = 0.5F;
+  DecodeGroups args = usual;
+  args.groups = 256;  // more zeros than a byte counts
+  EXPECT_FALSE(has_code_error_sums(args));
+  args = usual;
+  args.last = 31;
+  EXPECT_FALSE(has_code_error_sums(args));
+  args = usual;
+  args.zero_points = &zero_point;
+  EXPECT_FALSE(has_code_error_sums(args));
+  args = usual;
+  args.size = args.last = 40;
+  EXPECT_FALSE(has_code_error_sums(args));
+}
+
 // The plain sums in double that error_sums stands for.
 ErrorSums in_double(const std::vector<float>& before, const std::vector<float>& after) {
   ErrorSums sums;

@@ -122,15 +122,6 @@ void EncodeSome(const EncodeGroups& args, const BatchFactors& all, std::int64_t 
   }
 }
 
-// True if codes may bypass the caches.
-template <Packing kPacking>
-HWY_INLINE bool MayStream(const EncodeGroups& args) {
-  constexpr auto kVectorBytes = static_cast<std::int64_t>(sizeof(V8));
-  return args.stream && kPacking == Packing::kInt8 &&
-         reinterpret_cast<std::uintptr_t>(args.codes) % kVectorBytes == 0 &&
-         args.stride % kVectorBytes == 0;
-}
-
 template <Packing kPacking>
 void EncodeAll(const EncodeGroups& args) {
   const bool stream = MayStream<kPacking>(args);
@@ -157,10 +148,8 @@ void EncodeAll(const EncodeGroups& args) {
 
 // ---- one scale
 
-// Four streams at a time: memory gives them more than one. kAhead: bytes that are fetched.
-constexpr std::int64_t kStreams = 4;
-constexpr std::int64_t kLine = 64;
-constexpr std::int64_t kAhead = 1024;
+constexpr std::int64_t kLine = 64;     // values that are taken from a stream at a time
+constexpr std::int64_t kAhead = 1024;  // bytes that are fetched
 
 // The codes of the first values, as many as make streams. Returns their number.
 template <Packing kPacking, bool kLimit, bool kStream>

@@ -2,6 +2,7 @@
 // next are scanned for their extremes: so memory is asked for values all the time, and
 // codes are made of what the first-level cache holds. Memory gives several streams at once
 // more than one: short groups are taken from four places in turns.
+
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "src/kernels/quantize_groups.cc"
 #include "hwy/cache_control.h"
@@ -87,7 +88,6 @@ struct BlockCoder {
 
 // ---- short groups
 
-constexpr std::int64_t kStreams = 4;
 constexpr std::int64_t kGroups = quantize_batch(kBlock);
 constexpr std::int64_t kFetch = 256;  // values ahead of those that are scanned
 // Longer streams would be no faster.
@@ -246,13 +246,9 @@ HWY_INLINE std::int64_t BySize(const QuantizeGroups& args, std::int64_t groups) 
 
 template <Packing kPacking, bool kLimit>
 HWY_INLINE std::int64_t ByStores(const QuantizeGroups& args, std::int64_t groups) {
-  constexpr auto kVectorBytes = static_cast<std::int64_t>(sizeof(V8));
-  const EncodeGroups& codes = args.codes;
-  const bool stream = codes.stream && kPacking == Packing::kInt8 &&
-                      reinterpret_cast<std::uintptr_t>(codes.codes) % kVectorBytes == 0 &&
-                      codes.stride % kVectorBytes == 0;
-  return stream ? BySize<MagnitudeLanes, kPacking, kLimit, true>(args, groups)
-                : BySize<MagnitudeLanes, kPacking, kLimit, false>(args, groups);
+  return MayStream<kPacking>(args.codes)
+             ? BySize<MagnitudeLanes, kPacking, kLimit, true>(args, groups)
+             : BySize<MagnitudeLanes, kPacking, kLimit, false>(args, groups);
 }
 
 HWY_INLINE std::int64_t ByPacking(const QuantizeGroups& args, std::int64_t groups) {
