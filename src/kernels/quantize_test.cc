@@ -520,8 +520,8 @@ TEST_P(EveryTarget, FirstOfLargestGivesTheSign) {
 
 // Scales that are 0, negative, small, subnormal and infinite; all codes of 4 bits.
 TEST_P(EveryTarget, ValuesOfUnusualScales) {
-  const std::vector<float> scales = {0.0F,   -0.5F,  0x1p-89F, 0x1p-95F,
-                                     1e-30F, 1e-44F, 3e38F,    INFINITY};
+  const std::vector<float> scales = {0.0F,   -0.5F,  0x1.abcdeep-89F, 0x1.abcdeep-110F,
+                                     1e-30F, 1e-44F, 3e38F,           INFINITY};
   const std::vector<float> zero_points = {0, -8, 7, 3, 0, 1, -1, 2};
   const auto groups = std::ssize(scales);
   for (Packing packing : {Packing::kInt4, Packing::kInt4Halves}) {
