@@ -125,6 +125,18 @@ inline HWY_NOINLINE V8 ExactCodes(const CodeRule& rule, const float* values) {
                     : CodesByRounding<false, false, false>(rule, values);
 }
 
+// Of kLanes values, -1 for each that is more than half a step outside. kHalfAway: the
+// rounding does not matter.
+template <bool kInverse, bool kZeroPoint>
+HWY_INLINE VI Saturated(const CodeRule& rule, const float* values) {
+  using Any = Coder<Rounding::kHalfAway, kInverse, true, kZeroPoint>;
+  const VF t = Any::Steps(hn::LoadU(kDF, values), rule);
+  const VF above = hn::Set(kDF, static_cast<float>(rule.high) + 0.5F);
+  const VF below = hn::Set(kDF, static_cast<float>(rule.low) - 0.5F);
+  return hn::VecFromMask(kDI,
+                         hn::RebindMask(kDI, hn::Or(hn::Gt(t, above), hn::Lt(t, below))));
+}
+
 // ---- the same codes without division
 
 // Values are multiplied with 1 / divisor instead, which serves as long as it is 0 or

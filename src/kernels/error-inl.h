@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <cstring>
+#include <limits>
 
 #include "hwy/highway.h"
 #include "src/kernels/error.h"
@@ -17,7 +18,7 @@ HWY_BEFORE_NAMESPACE();
 namespace pith::kernels::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-// Lanes are eight of either type, in as many vectors as that takes.
+// Sums of doubles have eight lanes, in as many vectors as that takes.
 using DD = hn::CappedTag<double, 4>;
 using DH = hn::Rebind<float, DD>;  // as many floats as there are doubles in a vector
 using VD = hn::Vec<DD>;
@@ -25,8 +26,9 @@ constexpr DD kDD;
 constexpr DH kDH;
 constexpr auto kDoubles = static_cast<std::int64_t>(hn::MaxLanes(DD()));
 constexpr int kVectors = static_cast<int>(8 / kLanes);
-constexpr std::int64_t kErrorRun = 64;               // added one after the other
-constexpr std::int64_t kErrorBlock = 4 * kErrorRun;  // and these in pairs
+constexpr std::int64_t kErrorBlock = 256;  // summed in f32
+constexpr std::int64_t kSlice = 32;        // values at a time
+constexpr std::int64_t kSlices = kErrorBlock / kSlice;
 
 // The eight lanes of each sum, in memory.
 struct DoubleSums {
@@ -42,16 +44,16 @@ HWY_INLINE double AddLanes(const double (&lanes)[8]) {
   return a + b;
 }
 
-HWY_INLINE void AddTo(double (&lanes)[8], const VF (&block)[kVectors]) {
-  alignas(32) float floats[8];
-  for (int v = 0; v < kVectors; ++v) hn::Store(block[v], kDF, floats + v * kLanes);
-  for (std::int64_t i = 0; i < 8; i += kDoubles) {
-    const VD more = hn::PromoteTo(kDD, hn::Load(kDH, floats + i));
-    hn::Store(hn::Add(hn::Load(kDD, lanes + i), more), kDD, lanes + i);
+HWY_INLINE void AddTo(double* lanes, VF more) {
+  alignas(32) float floats[kLanes];
+  hn::Store(more, kDF, floats);
+  for (std::int64_t i = 0; i < kLanes; i += kDoubles) {
+    const VD some = hn::PromoteTo(kDD, hn::Load(kDH, floats + i));
+    hn::Store(hn::Add(hn::Load(kDD, lanes + i), some), kDD, lanes + i);
   }
 }
 
-// Sums of some lanes over a run.
+// Sums of some lanes over a block.
 struct FloatSums {
   VF error;
   VF error_squared;
@@ -63,45 +65,48 @@ struct FloatSums {
         error_squared(hn::Zero(kDF)),
         squared_before(hn::Zero(kDF)),
         squared_after(hn::Zero(kDF)) {}
-
-  HWY_INLINE void Add(const FloatSums& more) {
-    error = hn::Add(error, more.error);
-    error_squared = hn::Add(error_squared, more.error_squared);
-    squared_before = hn::Add(squared_before, more.squared_before);
-    squared_after = hn::Add(squared_after, more.squared_after);
-  }
 };
 
-// Largest error and zeros of some lanes over all blocks.
-struct ErrorCounts {
+// What is known of some lanes over all blocks.
+struct ErrorExtremes {
   VF max_error;
-  VI zeros_before;  // -1 for each
-  VI zeros_after;
+  VF least_square;  // of the values before: above 0 if none of them is 0
 
-  HWY_INLINE ErrorCounts()
-      : max_error(hn::Zero(kDF)),
-        zeros_before(hn::Zero(kDI)),
-        zeros_after(hn::Zero(kDI)) {}
+  HWY_INLINE ErrorExtremes() : max_error(hn::Zero(kDF)), least_square(hn::Set(kDF, 1)) {}
 };
 
-template <bool kCountAfter>
-HWY_INLINE void AddVector(VF x, VF y, FloatSums& sums, ErrorCounts& counts) {
-  const VF e = hn::Abs(hn::Sub(x, y));
-  sums.error = hn::Add(sums.error, e);
-  sums.error_squared = hn::Add(sums.error_squared, hn::Mul(e, e));
-  sums.squared_before = hn::Add(sums.squared_before, hn::Mul(x, x));
-  sums.squared_after = hn::Add(sums.squared_after, hn::Mul(y, y));
-  counts.max_error = hn::Max(counts.max_error, e);
-  const VF zero = hn::Zero(kDF);
-  counts.zeros_before = hn::Add(counts.zeros_before,
-                                hn::BitCast(kDI, hn::VecFromMask(kDF, hn::Eq(x, zero))));
-  if constexpr (kCountAfter) {
-    counts.zeros_after = hn::Add(counts.zeros_after,
-                                 hn::BitCast(kDI, hn::VecFromMask(kDF, hn::Eq(y, zero))));
-  }
+// Adds two vectors of each, eight values apart.
+HWY_INLINE void AddPair(VF x0, VF y0, VF x1, VF y1, FloatSums& sums,
+                        ErrorExtremes& extremes) {
+  const VF e0 = hn::Abs(hn::Sub(x0, y0));
+  const VF e1 = hn::Abs(hn::Sub(x1, y1));
+  sums.error = hn::Add(sums.error, hn::Add(e0, e1));
+  extremes.max_error = hn::Max(extremes.max_error, hn::Max(e0, e1));
+  sums.error_squared =
+      hn::Add(sums.error_squared, hn::Add(hn::Mul(e0, e0), hn::Mul(e1, e1)));
+  sums.squared_after =
+      hn::Add(sums.squared_after, hn::Add(hn::Mul(y0, y0), hn::Mul(y1, y1)));
+  const VF square0 = hn::Mul(x0, x0);
+  const VF square1 = hn::Mul(x1, x1);
+  sums.squared_before = hn::Add(sums.squared_before, hn::Add(square0, square1));
+  extremes.least_square = hn::Min(extremes.least_square, hn::Min(square0, square1));
 }
 
-// A length that is not known to the compiler: else gcc unrolls all runs of a block, with
+// Zeros among values.
+HWY_INLINE std::int64_t CountZeros(const float* values, std::int64_t n) {
+  VI zeros = hn::Zero(kDI);  // -1 for each
+  std::int64_t i = 0;
+  for (; i + kLanes <= n; i += kLanes) {
+    const auto is_zero = hn::Eq(hn::LoadU(kDF, values + i), hn::Zero(kDF));
+    zeros = hn::Add(zeros, hn::BitCast(kDI, hn::VecFromMask(kDF, is_zero)));
+  }
+  std::int64_t count =
+      -static_cast<std::int64_t>(hn::GetLane(hn::SumOfLanes(kDI, zeros)));
+  for (; i < n; ++i) count += values[i] == 0 ? 1 : 0;
+  return count;
+}
+
+// A length that is not known to the compiler: else gcc unrolls all slices of a block, with
 // more sums under way than there are registers.
 HWY_INLINE std::int64_t Unknown(std::int64_t n) {
   __asm__("" : "+r"(n));
@@ -111,83 +116,87 @@ HWY_INLINE std::int64_t Unknown(std::int64_t n) {
 // All sums so far.
 struct ErrorTotals {
   DoubleSums sums = {};
-  ErrorCounts counts[kVectors];
-  std::int64_t more_zeros_after = 0;  // counted elsewhere
-  std::int64_t not_counted = 0;       // zeros behind the end
+  ErrorExtremes extremes[kVectors];
 
   HWY_INLINE ErrorTotals() {}
 
-  // run(v, r, counts): the sums of lanes [v * kLanes, (v + 1) * kLanes) over run r.
-  template <class Run>
-  HWY_INLINE void AddBlock(const Run& run) {
-    VF error[kVectors];
-    VF error_squared[kVectors];
-    VF squared_before[kVectors];
-    VF squared_after[kVectors];
+  // slices.Next(): the next slice of the block, with Before(i) and After(i), vectors of
+  // its values from i on.
+  template <class Slices>
+  HWY_INLINE void AddBlock(Slices& slices) {
     for (int v = 0; v < kVectors; ++v) {
-      FloatSums ab = run(v, 0, counts[v]);
-      ab.Add(run(v, 1, counts[v]));
-      FloatSums cd = run(v, 2, counts[v]);
-      cd.Add(run(v, 3, counts[v]));
-      ab.Add(cd);
-      error[v] = ab.error;
-      error_squared[v] = ab.error_squared;
-      squared_before[v] = ab.squared_before;
-      squared_after[v] = ab.squared_after;
+      Slices some = slices;
+      FloatSums block;  // lanes [v * kLanes, (v + 1) * kLanes)
+      ErrorExtremes extreme = extremes[v];
+      for (std::int64_t k = 0, end = Unknown(kSlices); k < end; ++k) {
+        const auto slice = some.Next();
+        for (std::int64_t i = v * kLanes; i < kSlice; i += 16) {
+          AddPair(slice.Before(i), slice.After(i), slice.Before(i + 8),
+                  slice.After(i + 8), block, extreme);
+        }
+      }
+      extremes[v] = extreme;
+      const std::int64_t at = v * kLanes;
+      AddTo(sums.error + at, block.error);
+      AddTo(sums.error_squared + at, block.error_squared);
+      AddTo(sums.squared_before + at, block.squared_before);
+      AddTo(sums.squared_after + at, block.squared_after);
+      if (v + 1 == kVectors) slices = some;
     }
-    AddTo(sums.error, error);
-    AddTo(sums.error_squared, error_squared);
-    AddTo(sums.squared_before, squared_before);
-    AddTo(sums.squared_after, squared_after);
   }
 
   // Of values in memory.
   HWY_INLINE void AddValues(const float* before, const float* after) {
-    AddBlock([&](int v, int r, ErrorCounts& count) HWY_ATTR {
-      const float* x = before + r * kErrorRun + v * kLanes;
-      const float* y = after + r * kErrorRun + v * kLanes;
-      FloatSums some;
-      for (std::int64_t i = 0, n = Unknown(kErrorRun); i < n; i += 16) {
-        AddVector<true>(hn::LoadU(kDF, x + i), hn::LoadU(kDF, y + i), some, count);
-        AddVector<true>(hn::LoadU(kDF, x + i + 8), hn::LoadU(kDF, y + i + 8), some,
-                        count);
+    struct Slice {
+      const float* before;
+      const float* after;
+      [[nodiscard]] HWY_INLINE VF Before(std::int64_t i) const {
+        return hn::LoadU(kDF, before + i);
       }
-      return some;
-    });
+      [[nodiscard]] HWY_INLINE VF After(std::int64_t i) const {
+        return hn::LoadU(kDF, after + i);
+      }
+    };
+    struct Slices {
+      Slice next;
+      HWY_INLINE Slice Next() {
+        const Slice slice = next;
+        next = {next.before + kSlice, next.after + kSlice};
+        return slice;
+      }
+    };
+    Slices slices = {{before, after}};
+    AddBlock(slices);
   }
 
-  // The last n < kErrorBlock of them. Zeros behind the end change no sum; they are not
-  // counted.
+  // The last n < kErrorBlock of them. Zeros behind the end change no sum.
   HWY_INLINE void AddTail(const float* before, const float* after, std::int64_t n) {
     float x[kErrorBlock] = {};
     float y[kErrorBlock] = {};
     std::memcpy(x, before, static_cast<std::size_t>(n) * sizeof(float));
     std::memcpy(y, after, static_cast<std::size_t>(n) * sizeof(float));
     AddValues(x, y);
-    not_counted = kErrorBlock - n;
   }
 
-  HWY_INLINE ErrorSums Finish() const {
+  // The sums of the n values of `before`, without zeros_after.
+  HWY_INLINE ErrorSums Finish(const float* before, std::int64_t n) const {
     ErrorSums all;
     all.error = AddLanes(sums.error);
     all.error_squared = AddLanes(sums.error_squared);
     all.squared_before = AddLanes(sums.squared_before);
     all.squared_after = AddLanes(sums.squared_after);
-    all.zeros_before = -not_counted;
-    all.zeros_after = more_zeros_after - not_counted;
-    for (const ErrorCounts& count : counts) {
+    bool no_zeros = all.squared_before < std::numeric_limits<double>::infinity();
+    for (const ErrorExtremes& extreme : extremes) {
       alignas(32) float errors[kLanes];
-      alignas(32) std::int32_t zeros_before[kLanes];
-      alignas(32) std::int32_t zeros_after[kLanes];
-      hn::Store(count.max_error, kDF, errors);
-      hn::Store(count.zeros_before, kDI, zeros_before);
-      hn::Store(count.zeros_after, kDI, zeros_after);
+      alignas(32) float squares[kLanes];
+      hn::Store(extreme.max_error, kDF, errors);
+      hn::Store(extreme.least_square, kDF, squares);
       for (std::int64_t lane = 0; lane < kLanes; ++lane) {
         if (errors[lane] > all.max_error) all.max_error = errors[lane];
-        all.zeros_before -= zeros_before[lane];
-        all.zeros_after -= zeros_after[lane];
+        no_zeros = no_zeros && squares[lane] > 0;
       }
     }
+    all.zeros_before = no_zeros ? 0 : CountZeros(before, n);
     return all;
   }
 };

@@ -15,7 +15,9 @@ ErrorSums ErrorSumsImpl(const float* before, const float* after, std::int64_t n)
   std::int64_t i = 0;
   for (; i + kErrorBlock <= n; i += kErrorBlock) totals.AddValues(before + i, after + i);
   if (i < n) totals.AddTail(before + i, after + i, n - i);
-  return totals.Finish();
+  ErrorSums sums = totals.Finish(before, n);
+  sums.zeros_after = CountZeros(after, n);
+  return sums;
 }
 
 std::int64_t FirstErrorImpl(const float* before, const float* after, std::int64_t n,

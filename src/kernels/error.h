@@ -1,11 +1,11 @@
 // Sums over two arrays of values, before and after a change.
 //
-// Element i goes to lane i mod 8 of each sum. Within a run of 64 elements, eight for each
-// lane, products and sums are f32; so are the sums of four runs, first and second, third
-// and fourth, both together. From there on the lanes are double. That is right to some
-// 1e-8 and takes a third of the time of sums in double alone. The lanes are added at the
-// end: i and i + 4, then i and i + 2, then the last two. So the sums do not depend on the
-// width of vectors.
+// Element i goes to lane i mod 8 of each sum. Within a block of 256 elements products and
+// sums are f32: those of elements i and i + 8 are added, for i / 8 even, and such pairs
+// one after the other. From there on the lanes are double. That is right to some 1e-8 and
+// takes a third of the time of sums in double alone. The lanes are added at the end: i and
+// i + 4, then i and i + 2, then the last two. So the sums do not depend on the width of
+// vectors.
 //
 // f32 cannot hold the squares of very small and very large values: where a sum of squares
 // shows that it could not (fits_f32), everything is added again, in double alone.
@@ -48,8 +48,8 @@ ErrorSums error_sums_in_double(const float* before, const float* after,
                                std::int64_t n) noexcept;
 
 /// error_sums() of `before` and the values of codes; `out` is not written. Only of groups
-/// that has_code_error_sums() is true for: whole ones of a multiple of 32 values, 4096 in
-/// all, without zero points, with scales that are not 0 nor subnormal. Where squares do
+/// that has_code_error_sums() is true for: bytes, whole groups of a multiple of 32 values,
+/// 4096 in all, without zero points, with scales that are not 0 nor subnormal. Where squares do
 /// not fit f32 (fits_f32), the sums are no good.
 bool has_code_error_sums(const DecodeGroups& args) noexcept;
 ErrorSums code_error_sums(const DecodeGroups& args, const float* before) noexcept;

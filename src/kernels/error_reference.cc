@@ -12,39 +12,31 @@ double add_lanes(const double (&lanes)[8]) {
   return a + b;
 }
 
-// Products and sums of four runs of 64 elements are of type T.
-template <typename T>
-struct Lane {
-  T sums[4] = {};  // error, its square, the squares of both
-
-  void add(T x, T y) {
-    const T e = std::fabs(x - y);
-    const T more[4] = {e, e * e, x * x, y * y};
-    for (int k = 0; k < 4; ++k) sums[k] += more[k];
-  }
-  friend Lane operator+(Lane a, const Lane& b) {
-    for (int k = 0; k < 4; ++k) a.sums[k] += b.sums[k];
-    return a;
-  }
-};
-
+// Products and sums of a block of 256 elements are of type T.
 template <typename T>
 ErrorSums sums_of(const float* before, const float* after, std::int64_t n) {
   double totals[4][8] = {};
   ErrorSums sums;
   for (std::int64_t block = 0; block < n; block += 256) {
-    for (std::int64_t lane = 0; lane < 8; ++lane) {
-      Lane<T> runs[4];
-      for (std::int64_t i = block + lane; i < std::min(n, block + 256); i += 8) {
+    T lanes[4][8] = {};  // error, its square, the squares of both
+    for (std::int64_t pair = 0; pair < 256; ++pair) {
+      if (pair / 8 % 2 != 0) continue;  // has been the second of one
+      T more[4] = {};
+      for (std::int64_t i : {block + pair, block + pair + 8}) {
+        if (i >= n) continue;
         const T x = before[i];
         const T y = after[i];
-        runs[(i - block) / 64].add(x, y);
-        sums.max_error = std::max(sums.max_error, double{std::fabs(x - y)});
+        const T e = std::fabs(x - y);
+        const T products[4] = {e, e * e, x * x, y * y};
+        for (int k = 0; k < 4; ++k) more[k] += products[k];
+        sums.max_error = std::max(sums.max_error, double{e});
         sums.zeros_before += x == 0 ? 1 : 0;
         sums.zeros_after += y == 0 ? 1 : 0;
       }
-      const Lane<T> sum = (runs[0] + runs[1]) + (runs[2] + runs[3]);
-      for (int k = 0; k < 4; ++k) totals[k][lane] += double{sum.sums[k]};
+      for (int k = 0; k < 4; ++k) lanes[k][pair % 8] += more[k];
+    }
+    for (int k = 0; k < 4; ++k) {
+      for (int lane = 0; lane < 8; ++lane) totals[k][lane] += double{lanes[k][lane]};
     }
   }
   sums.error = add_lanes(totals[0]);

@@ -226,15 +226,8 @@ void EncodeGroupsImpl(const EncodeGroups& args) {
   }
 }
 
-template <class Coder>
+template <bool kInverse, bool kZeroPoint>
 std::int64_t CountSaturatedOf(const EncodeGroups& args) {
-  const VF above = hn::Set(kDF, static_cast<float>(args.high) + 0.5F);
-  const VF below = hn::Set(kDF, static_cast<float>(args.low) - 0.5F);
-  const auto outside = [&](const float* values, const CodeRule& rule) HWY_ATTR {
-    const VF t = Coder::Steps(hn::LoadU(kDF, values), rule);
-    return hn::VecFromMask(
-        kDI, hn::RebindMask(kDI, hn::Or(hn::Gt(t, above), hn::Lt(t, below))));
-  };
   VI ones = hn::Zero(kDI);  // -1 for each: there are less than 2^31 values
   for (std::int64_t g = 0; g < args.in.groups; ++g) {
     const std::int64_t n = g + 1 < args.in.groups ? args.in.size : args.in.last;
@@ -242,24 +235,21 @@ std::int64_t CountSaturatedOf(const EncodeGroups& args) {
     const float* values = args.in.values + g * args.in.size;
     std::int64_t i = 0;
     for (; i + kLanes <= n; i += kLanes) {
-      ones = hn::Add(ones, outside(values + i, rule));
+      ones = hn::Add(ones, Saturated<kInverse, kZeroPoint>(rule, values + i));
     }
     if (i < n) {
       float padded[kLanes] = {};  // a zero is never outside
       std::memcpy(padded, values + i, static_cast<std::size_t>(n - i) * sizeof(float));
-      ones = hn::Add(ones, outside(padded, rule));
+      ones = hn::Add(ones, Saturated<kInverse, kZeroPoint>(rule, padded));
     }
   }
   return -hn::GetLane(hn::SumOfLanes(kDI, ones));
 }
 
 std::int64_t CountSaturatedImpl(const EncodeGroups& args) {
-  constexpr Rounding kHalfAway = Rounding::kHalfAway;  // the count does not depend on it
-  if (args.zero_points != nullptr) {
-    return CountSaturatedOf<Coder<kHalfAway, false, true, true>>(args);
-  }
-  return args.inverse ? CountSaturatedOf<Coder<kHalfAway, true, true, false>>(args)
-                      : CountSaturatedOf<Coder<kHalfAway, false, true, false>>(args);
+  if (args.zero_points != nullptr) return CountSaturatedOf<false, true>(args);
+  return args.inverse ? CountSaturatedOf<true, false>(args)
+                      : CountSaturatedOf<false, false>(args);
 }
 
 }  // namespace pith::kernels::HWY_NAMESPACE

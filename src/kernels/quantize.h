@@ -122,6 +122,11 @@ struct QuantizeGroups {
   std::uint32_t largest =
       0;  // bits of the largest magnitude if there is but one group of
           // more than 256 values and it is known; else 0
+  // For figures of 4-bit codes: the codes once more, as bytes, without gaps between
+  // groups, and what count_saturated() says of those of kInt4Halves is added. May both be
+  // null.
+  std::int8_t* bytes = nullptr;
+  std::int64_t* saturated = nullptr;
 };
 std::int64_t quantize_groups(const QuantizeGroups& args) noexcept;
 std::int64_t reference_quantize_groups(const QuantizeGroups& args) noexcept;

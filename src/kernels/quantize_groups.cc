@@ -32,43 +32,69 @@ HWY_INLINE void StoreBlockOfHalves(const V (&codes)[2], std::uint8_t* out) {
 
 template <Packing kPacking, bool kLimit>
 struct BlockCoder {
+  // Codes of ordinary blocks of Q4_0 are at most a step outside: bytes hold them. Others
+  // that are limited have ties there, which are none once their values are limited.
+  static constexpr bool kLimitBytes = kLimit && kPacking == Packing::kInt4Halves;
+  static constexpr bool kLimitValues = kLimit && !kLimitBytes;
+
   const EncodeGroups& args;
+  std::int8_t* bytes;  // or null
   VF low;
   VF high;
   V8 low_byte;  // in registers: a store of codes could change what is behind a reference
   V8 high_byte;
+  std::uint64_t saturated = 0;  // if there are bytes
 
-  HWY_INLINE explicit BlockCoder(const EncodeGroups& codes)
-      : args(codes),
-        low(hn::Set(kDF, kOffset + static_cast<float>(codes.low))),
-        high(hn::Set(kDF, kOffset + static_cast<float>(codes.high))),
-        low_byte(hn::Set(kD8, static_cast<std::int8_t>(codes.low))),
-        high_byte(hn::Set(kD8, static_cast<std::int8_t>(codes.high))) {}
+  HWY_INLINE explicit BlockCoder(const QuantizeGroups& groups)
+      : args(groups.codes),
+        bytes(kPacking == Packing::kInt8 ? nullptr : groups.bytes),
+        low(hn::Set(kDF, kOffset + static_cast<float>(args.low))),
+        high(hn::Set(kDF, kOffset + static_cast<float>(args.high))),
+        low_byte(hn::Set(kD8, static_cast<std::int8_t>(args.low))),
+        high_byte(hn::Set(kD8, static_cast<std::int8_t>(args.high))) {}
 
-  HWY_INLINE V8 Step(const float* values, VF factor, const float* divisor) const {
-    // Codes of ordinary blocks of Q4_0 are at most a step outside: bytes hold them. Others
-    // that are limited have ties there, which are none once their values are limited.
-    constexpr bool kLimitBytes = kLimit && kPacking == Packing::kInt4Halves;
-    constexpr bool kLimitValues = kLimit && !kLimitBytes;
+  HWY_INLINE V8 Step(const float* values, VF factor, const float* divisor) {
     V8 codes;
     if (HWY_LIKELY(FastCodes<kLimitValues>(values, factor, low, high, codes))) {
       if constexpr (kLimitBytes) {
-        codes = hn::Min(hn::Max(codes, low_byte), high_byte);
+        const V8 limited = hn::Min(hn::Max(codes, low_byte), high_byte);
+        if (bytes != nullptr) {
+          saturated += hn::CountTrue(kD8, hn::Ne(codes, limited));
+        }
+        codes = limited;
       }
       return codes;
     }
     const CodeRule rule = {*divisor,   0,        false,     args.inverse,
                            args.limit, args.low, args.high, args.rounding};
+    if constexpr (kLimitBytes) {
+      if (bytes != nullptr) saturated += CountSaturatedStep(rule, values);
+    }
     return ExactCodes(rule, values);
+  }
+
+  static HWY_NOINLINE std::uint64_t CountSaturatedStep(const CodeRule& rule,
+                                                       const float* values) {
+    VI ones = hn::Zero(kDI);
+    for (std::int64_t i = 0; i < kStep; i += kLanes) {
+      ones = hn::Add(ones, rule.inverse ? Saturated<true, false>(rule, values + i)
+                                        : Saturated<false, false>(rule, values + i));
+    }
+    return static_cast<std::uint64_t>(-hn::GetLane(hn::SumOfLanes(kDI, ones)));
   }
 
   // The codes of kBlock values.
   template <bool kStream>
   HWY_INLINE void Encode(const float* values, VF factor, const float* divisor,
-                         std::uint8_t* out) const {
+                         std::uint8_t* out) {
     V8 codes[kBlock / kStep];
     for (std::int64_t i = 0; i < kBlock / kStep; ++i) {
       codes[i] = Step(values + i * kStep, factor, divisor);
+    }
+    if (kPacking != Packing::kInt8 && bytes != nullptr) {
+      for (std::int64_t i = 0; i < kBlock / kStep; ++i) {
+        hn::StoreU(codes[i], kD8, bytes + (values - args.in.values) + i * kStep);
+      }
     }
     if constexpr (kPacking == Packing::kInt4Halves) {
       StoreBlockOfHalves(codes, out);
@@ -103,7 +129,7 @@ bool QuantizeStreams(const QuantizeGroups& args, std::int64_t first,
   const std::int64_t size = kSize != 0 ? kSize : codes.in.size;
   const std::int64_t stride = codes.stride;
   const std::int64_t apart = visits * kEach;
-  const BlockCoder<kPacking, kLimit> coder(codes);
+  BlockCoder<kPacking, kLimit> coder(args);
   Batch<kGroups, kEach> ring[2];
   for (std::int64_t visit = 0; visit < 2 && visit < visits; ++visit) {
     Batch<kGroups, kEach>& batch = ring[visit];
@@ -151,6 +177,9 @@ bool QuantizeStreams(const QuantizeGroups& args, std::int64_t first,
     }
     batch.first += ahead;
   }
+  if (coder.bytes != nullptr) {
+    *args.saturated += static_cast<std::int64_t>(coder.saturated);
+  }
   return true;
 }
 
@@ -192,7 +221,7 @@ std::int64_t QuantizeLong(const QuantizeGroups& args, std::int64_t groups) {
   const EncodeGroups& codes = args.codes;
   const std::int64_t size = codes.in.size;
   const float* const first = codes.in.values;
-  const BlockCoder<kPacking, kLimit> coder(codes);
+  BlockCoder<kPacking, kLimit> coder(args);
   Batch<1, 1> batch;
   batch.apart = 0;
   Lanes lanes;

@@ -223,6 +223,14 @@ std::int64_t reference_quantize_groups(const QuantizeGroups& args) noexcept {
   encode.in = {in.values, groups, in.size, in.size};
   encode.divisors = divisors.data();
   reference_encode_groups(encode);
+  if (args.bytes == nullptr) return groups;
+  for (std::int64_t i = 0; i < groups * in.size; ++i) {
+    args.bytes[i] = static_cast<std::int8_t>(get_code(
+        encode.packing, encode.codes + i / in.size * encode.stride, i % in.size));
+  }
+  if (encode.packing == Packing::kInt4Halves) {
+    *args.saturated += reference_count_saturated(encode);
+  }
   return groups;
 }
 

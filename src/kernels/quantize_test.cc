@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "src/kernels/target.h"
+#include "src/kernels/test_values.h"
 
 namespace pith::kernels {
 namespace {
@@ -19,37 +19,8 @@ namespace {
 constexpr std::int64_t kSizes[] = {1,  2,  7,  8,  9,  15, 16,  17,  31,
                                    32, 33, 63, 64, 65, 96, 127, 128, 129};
 
-class EveryTarget : public testing::TestWithParam<std::string> {
- protected:
-  void SetUp() override { ASSERT_TRUE(set_target(GetParam()).ok()); }
-  void TearDown() override { ASSERT_TRUE(set_target("").ok()); }
-};
-INSTANTIATE_TEST_SUITE_P(Quantize, EveryTarget, testing::ValuesIn(available_targets()));
-
-// Values of many magnitudes with zeros of both signs, ties and equal ones among them.
-std::vector<float> values_of(std::int64_t n, unsigned seed) {
-  std::mt19937 random(seed);
-  std::normal_distribution<float> normal;
-  std::vector<float> values(static_cast<std::size_t>(n));
-  for (float& v : values) {
-    const unsigned kind = random() % 16;
-    v = normal(random);
-    if (kind == 0) v = 0;
-    if (kind == 1) v = -0.0F;
-    if (kind == 2) v = std::round(v * 4) / 8;
-    if (kind == 3) v = std::ldexp(v, static_cast<int>(random() % 60) - 30);
-  }
-  return values;
-}
-
-// The same values one float off the alignment of a vector.
-struct Unaligned {
-  explicit Unaligned(const std::vector<float>& values) : memory(values.size() + 1) {
-    std::copy(values.begin(), values.end(), memory.begin() + 1);
-  }
-  [[nodiscard]] const float* data() const { return memory.data() + 1; }
-  std::vector<float> memory;
-};
+class QuantizeSteps : public EveryTarget {};
+INSTANTIATE_TEST_SUITE_P(Kernels, QuantizeSteps, testing::ValuesIn(available_targets()));
 
 // Calls test(groups) for several counts and sizes of groups.
 template <typename Test>
@@ -65,7 +36,7 @@ void for_groups(const Test& test) {
   }
 }
 
-TEST_P(EveryTarget, AbsmaxOfGroups) {
+TEST_P(QuantizeSteps, AbsmaxOfGroups) {
   for_groups([](const Groups& in) {
     std::vector<std::uint32_t> got(static_cast<std::size_t>(in.groups), 77);
     std::vector<std::uint32_t> expected(got);
@@ -75,7 +46,7 @@ TEST_P(EveryTarget, AbsmaxOfGroups) {
   });
 }
 
-TEST_P(EveryTarget, AbsmaxShowsNanAndInfinityAnywhere) {
+TEST_P(QuantizeSteps, AbsmaxShowsNanAndInfinityAnywhere) {
   for (std::int64_t size : {1, 5, 8, 31, 64, 100, 2000}) {
     for (std::int64_t at = 0; at < size; at += 1 + size / 37) {
       for (float bad : {NAN, -NAN, INFINITY, -INFINITY}) {
@@ -96,7 +67,7 @@ TEST_P(EveryTarget, AbsmaxShowsNanAndInfinityAnywhere) {
   }
 }
 
-TEST_P(EveryTarget, ExtremesOfGroups) {
+TEST_P(QuantizeSteps, ExtremesOfGroups) {
   for_groups([](const Groups& in) {
     std::vector<std::uint32_t> got[2];
     std::vector<std::uint32_t> expected[2];
@@ -113,7 +84,7 @@ TEST_P(EveryTarget, ExtremesOfGroups) {
 
 // Groups so long that they are read in several streams: the largest value may be in any
 // of them, at their ends and behind them.
-TEST_P(EveryTarget, AbsmaxOfLongGroups) {
+TEST_P(QuantizeSteps, AbsmaxOfLongGroups) {
   for (const std::int64_t size : {16383, 16384, 16385, 20000, 65543}) {
     std::vector<float> values = values_of(size, 4);
     for (float& value : values) value = std::isfinite(value) ? value / 1e30F : 0.0F;
@@ -133,7 +104,7 @@ TEST_P(EveryTarget, AbsmaxOfLongGroups) {
   }
 }
 
-TEST_P(EveryTarget, AbsmaxOfNothingIsZero) {
+TEST_P(QuantizeSteps, AbsmaxOfNothingIsZero) {
   std::uint32_t magnitude = 5;
   absmax_groups({nullptr, 1, 0, 0}, &magnitude);
   EXPECT_EQ(magnitude, 0u);
@@ -154,7 +125,7 @@ std::vector<float> extremes_of(std::int64_t n) {
   return values;
 }
 
-TEST_P(EveryTarget, ScalesOfGroups) {
+TEST_P(QuantizeSteps, ScalesOfGroups) {
   for (std::int64_t n : {0, 1, 7, 8, 9, 17, 1000}) {
     const std::vector<float> extremes = extremes_of(n);
     for (DType type : {DType::kF32, DType::kF16, DType::kBF16}) {
@@ -198,7 +169,7 @@ TEST_P(EveryTarget, ScalesOfGroups) {
   }
 }
 
-TEST_P(EveryTarget, ZeroPointsOfGroups) {
+TEST_P(QuantizeSteps, ZeroPointsOfGroups) {
   for (std::int64_t n : {1, 7, 8, 9, 100}) {
     std::vector<float> smallest = extremes_of(n);
     std::vector<float> divisors(smallest.size());
@@ -274,7 +245,7 @@ std::vector<float> divisors_for(const Groups& in, const Choice& choice, int high
   return divisors;
 }
 
-TEST_P(EveryTarget, CodesOfGroups) {
+TEST_P(QuantizeSteps, CodesOfGroups) {
   for (const Choice& choice : choices()) {
     for_groups([&](Groups in) {
       if (choice.packing == Packing::kInt4Halves) {
@@ -346,180 +317,8 @@ TEST_P(EveryTarget, CodesOfGroups) {
   }
 }
 
-// What a scheme says about scales and codes of ordinary groups.
-struct PlainChoice {
-  Packing packing;
-  DType type;
-  Coding coding;
-  Rounding rounding;
-  float denominator;
-  float zero_scale;
-  bool limit;
-};
-
-std::vector<PlainChoice> plain_choices() {
-  std::vector<PlainChoice> all;
-  for (Packing packing : {Packing::kInt8, Packing::kInt4}) {
-    const float largest = packing == Packing::kInt8 ? 127 : 7;
-    for (DType type : {DType::kF32, DType::kF16, DType::kBF16}) {
-      for (Coding coding : {Coding::kStored, Coding::kExact, Coding::kInverse}) {
-        all.push_back({packing, type, coding, Rounding::kHalfAway, largest, 0, false});
-        all.push_back(
-            {packing, type, coding, Rounding::kHalfEven, largest + 0.5F, 1, true});
-      }
-    }
-  }
-  all.push_back({Packing::kInt4Halves, DType::kF16, Coding::kInverse, Rounding::kHalfUp,
-                 -8, 0, true});
-  return all;
-}
-
-// All bytes that quantize_groups writes, and what it returns.
-struct Quantized {
-  std::int64_t done = 0;
-  std::vector<float> scales;
-  std::vector<std::uint8_t> stored;
-  std::vector<std::uint8_t> codes;
-
-  friend bool operator==(const Quantized&, const Quantized&) = default;
-};
-
-template <typename Quantize>
-Quantized quantize_by(Quantize quantize, const PlainChoice& choice, const Groups& in,
-                      bool stream) {
-  const int high = choice.packing == Packing::kInt8 ? 127 : 7;
-  const std::int64_t stride = choice.packing == Packing::kInt8   ? in.size
-                              : choice.packing == Packing::kInt4 ? in.size / 2
-                                                                 : 18;
-  Quantized q;
-  q.scales.assign(static_cast<std::size_t>(2 * in.groups), -1);
-  q.stored.assign(static_cast<std::size_t>(in.groups * 6), 0xaa);
-  q.codes.assign(static_cast<std::size_t>(in.groups * stride), 0xee);
-  QuantizeGroups args = {};
-  args.scales.denominator = choice.denominator;
-  args.scales.reach = static_cast<float>(high) + 0.5F;
-  args.scales.zero_scale = choice.zero_scale;
-  args.scales.type = choice.type;
-  args.scales.coding = choice.coding;
-  args.scales.scales = q.scales.data();
-  args.scales.divisors = q.scales.data() + in.groups;
-  args.scales.stored = q.stored.data();
-  args.scales.stored_stride = 6;
-  args.codes.in = in;
-  args.codes.inverse = choice.coding == Coding::kInverse;
-  args.codes.limit = choice.limit;
-  args.codes.low = choice.rounding == Rounding::kHalfUp ? -8 : -high;
-  args.codes.high = high;
-  args.codes.rounding = choice.rounding;
-  args.codes.packing = choice.packing;
-  args.codes.codes = q.codes.data();
-  args.codes.stride = stride;
-  args.codes.stream = stream;
-  q.done = quantize(args);
-  return q;
-}
-
-TEST_P(EveryTarget, ScalesAndCodesInOneGo) {
-  for (std::int64_t size : {32, 64, 96, 128, 256, 288, 2048}) {
-    const std::int64_t batch = quantize_batch(size);
-    for (std::int64_t groups : {0, 1, 7, 8, 16, 31, 32, 33, 64, 97, 128, 600}) {
-      if (groups * size > 20000) continue;
-      std::vector<float> some = values_of(groups * size, static_cast<unsigned>(size));
-      for (float& v : some) v = std::clamp(v, -1000.0F, 1000.0F);  // scales fit f16
-      const Unaligned values(some);
-      for (std::int64_t last : {size, std::int64_t{5}}) {
-        const Groups in = {values.data(), groups, size, last};
-        const std::int64_t whole = groups - (last == size || groups == 0 ? 0 : 1);
-        for (const PlainChoice& choice : plain_choices()) {
-          if (choice.packing == Packing::kInt4Halves && size != 32) continue;
-          const Quantized got = quantize_by(quantize_groups, choice, in, groups % 2 == 0);
-          const Quantized expected =
-              quantize_by(reference_quantize_groups, choice, in, false);
-          ASSERT_TRUE(got == expected)
-              << groups << " groups of " << size << ", done " << got.done << " expected "
-              << expected.done << " packing " << int(choice.packing) << " type "
-              << int(choice.type) << " coding " << int(choice.coding);
-          ASSERT_EQ(got.done, whole / batch * batch);
-        }
-      }
-    }
-  }
-}
-
-// What is known of a long group is not looked for.
-TEST_P(EveryTarget, LargestOfALongGroupMayBeKnown) {
-  std::vector<float> values = values_of(512, 4);
-  for (float& v : values) v = std::clamp(v, -3.0F, 3.0F);
-  std::vector<std::uint8_t> codes(512);
-  float scale = 0;
-  QuantizeGroups args = {};
-  args.scales.denominator = 127;
-  args.scales.reach = 127.5F;
-  args.scales.type = DType::kF32;
-  args.scales.coding = Coding::kExact;
-  args.scales.stored = reinterpret_cast<std::uint8_t*>(&scale);
-  args.scales.stored_stride = 4;
-  args.codes.in = {values.data(), 1, 512, 512};
-  args.codes.high = 127;
-  args.codes.low = -127;
-  args.codes.codes = codes.data();
-  args.codes.stride = 512;
-  args.largest = std::bit_cast<std::uint32_t>(254.0F);
-  EXPECT_EQ(quantize_groups(args), 1);
-  EXPECT_EQ(scale, 2);
-  args.largest = std::bit_cast<std::uint32_t>(NAN);
-  EXPECT_EQ(quantize_groups(args), 0);
-}
-
-// One group that is not ordinary leaves all to others, whatever makes it so.
-TEST_P(EveryTarget, LeavesWhatIsNotOrdinary) {
-  for (std::int64_t size : {32, 64, 128, 512}) {
-    const std::int64_t batch = quantize_batch(size);
-    const std::int64_t groups = 6 * batch;
-    for (float bad : {NAN, -INFINITY, 3e38F, 1e-44F, 1e-7F, 9e6F}) {
-      for (std::int64_t at :
-           {std::int64_t{0}, batch, 3 * batch + batch / 2, groups - 1}) {
-        std::vector<float> values = values_of(groups * size, 3);
-        for (std::int64_t i = 0; i < size; ++i) {
-          values[static_cast<std::size_t>(at * size + i)] = 0;
-        }
-        values[static_cast<std::size_t>(at * size + size / 2)] = bad;
-        const Groups in = {values.data(), groups, size, size};
-        for (const PlainChoice& choice : plain_choices()) {
-          if (choice.packing == Packing::kInt4Halves && size != 32) continue;
-          const Quantized got = quantize_by(quantize_groups, choice, in, false);
-          const Quantized expected =
-              quantize_by(reference_quantize_groups, choice, in, false);
-          ASSERT_EQ(got.done, expected.done) << bad << " in group " << at;
-          if (choice.type == DType::kF32 && !(std::fabs(bad) < 1e38F && bad > 1e-38F)) {
-            ASSERT_EQ(got.done, 0) << bad << " in group " << at;
-          }
-          if (got.done != 0) {
-            ASSERT_TRUE(got == expected);
-          }
-        }
-      }
-    }
-  }
-}
-
-// Both signs reach the largest magnitude: the first of them decides.
-TEST_P(EveryTarget, FirstOfLargestGivesTheSign) {
-  std::vector<float> values = values_of(64 * 32, 9);
-  for (float& v : values) v = std::clamp(v, -8.0F, 8.0F);
-  for (std::size_t g = 0; g < 64; ++g) {
-    values[g * 32 + g % 31] = g % 3 == 0 ? 9.0F : -9.0F;
-    values[g * 32 + g % 31 + 1] = g % 3 == 0 ? -9.0F : 9.0F;
-  }
-  const Groups in = {values.data(), 64, 32, 32};
-  const PlainChoice choice = plain_choices().back();
-  const Quantized got = quantize_by(quantize_groups, choice, in, false);
-  EXPECT_EQ(got.done, 64);
-  EXPECT_TRUE(got == quantize_by(reference_quantize_groups, choice, in, false));
-}
-
 // Scales that are 0, negative, small, subnormal and infinite; all codes of 4 bits.
-TEST_P(EveryTarget, ValuesOfUnusualScales) {
+TEST_P(QuantizeSteps, ValuesOfUnusualScales) {
   const std::vector<float> scales = {0.0F,   -0.5F,  0x1.abcdeep-89F, 0x1.abcdeep-110F,
                                      1e-30F, 1e-44F, 3e38F,           INFINITY};
   const std::vector<float> zero_points = {0, -8, 7, 3, 0, 1, -1, 2};
@@ -578,7 +377,7 @@ EncodeGroups one_group(const std::vector<float>& values, const float& divisor,
 }
 
 // Quotients at and next to every half, where roundings differ.
-TEST_P(EveryTarget, HalvesAndTheirNeighbours) {
+TEST_P(QuantizeSteps, HalvesAndTheirNeighbours) {
   std::vector<float> values;
   for (int k = -255; k <= 255; ++k) {
     const float half = static_cast<float>(k) / 2;
@@ -609,7 +408,7 @@ TEST_P(EveryTarget, HalvesAndTheirNeighbours) {
 
 // Values whose quotients are halfway between two codes or a few roundings away from that,
 // for many divisors: where codes without division are in doubt.
-TEST_P(EveryTarget, AroundTiesOfAnyDivisor) {
+TEST_P(QuantizeSteps, AroundTiesOfAnyDivisor) {
   std::mt19937 random(5);
   std::uniform_real_distribution<float> uniform(1, 2);
   for (int round = 0; round < 300; ++round) {
@@ -640,7 +439,7 @@ TEST_P(EveryTarget, AroundTiesOfAnyDivisor) {
   }
 }
 
-TEST_P(EveryTarget, OneScaleOfManyValues) {
+TEST_P(QuantizeSteps, OneScaleOfManyValues) {
   for (std::int64_t n : {1, 31, 255, 256, 257, 511, 512, 768, 1024, 5000, 20003}) {
     std::vector<float> values = values_of(n, static_cast<unsigned>(n));
     for (float& v : values) v = std::clamp(v, -9.0F, 9.0F);
@@ -670,7 +469,7 @@ TEST_P(EveryTarget, OneScaleOfManyValues) {
   }
 }
 
-TEST_P(EveryTarget, StreamingStoresGiveTheSameBytes) {
+TEST_P(QuantizeSteps, StreamingStoresGiveTheSameBytes) {
   const std::vector<float> values = values_of(4096 + 17, 1);
   alignas(64) static std::uint8_t plain[4224];
   alignas(64) static std::uint8_t streamed[4224];

@@ -53,11 +53,13 @@ bool TensorRun::needs_passes() const {
          (tensor_.record.scheme && tensor_.record.scheme->group == Group::kTensor);
 }
 
-// Writes of half a MiB take half the time of small ones. Stages change one strip after
-// the other, in turns.
+// As many as are written with 256 KiB: shorter writes cost more per byte, longer ones ask
+// the system for more memory in one piece than it has at hand. Stages change one strip
+// after the other, in turns.
 std::int64_t TensorRun::strips() const {
-  const bool as_read = !tensor_.record.scheme && tensor_.record.dtype == DType::kF32;
-  return tensor_.copied || as_read || !tensor_.stages.empty() ? 1 : 8;
+  if (tensor_.copied || !tensor_.stages.empty()) return 1;
+  const auto& scheme = tensor_.record.scheme;
+  return 32 / (scheme ? scheme->bits : bits_of(*tensor_.record.dtype));
 }
 
 Status TensorRun::encode(CompressWorker& worker, const Piece& piece) {

@@ -15,6 +15,7 @@ namespace {
 using Scales = CoderOptions::Scales;
 
 constexpr std::int64_t kChunk = kErrorChunk;
+constexpr std::int64_t kLongRow = 2048;  // longer ones are read and encoded one by one
 constexpr std::int64_t kBatchGroups = 256;
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
@@ -51,6 +52,7 @@ struct Coder::Batch {
 
   alignas(64) float converted[kChunk];
   alignas(64) float finite[kChunk];
+  alignas(64) std::int8_t bytes[kChunk];
   float all_extremes[kBatchGroups];
   float all_scales[kBatchGroups];
   float all_divisors[kBatchGroups];
@@ -84,6 +86,7 @@ Coder::Coder(const Scheme& scheme, const Values& values, const CodeSpans& out,
       out_(out),
       options_(options),
       plain_(options.scales == Scales::kFind && is_plain(scheme)),
+      halves_(packing_of(scheme) != kernels::Packing::kInt8),
       code_args_{.in = {},
                  .divisors = nullptr,
                  .zero_points = nullptr,
@@ -126,15 +129,17 @@ kernels::FindScales Coder::scale_args_at(std::int64_t group, std::int64_t code,
 }
 
 // Encodes the first groups of a run and returns how many: none if one of them is not
-// ordinary. Their scales are left in `scales` and `divisors`, unless these are null.
-// `largest`: bits of the largest magnitude, if it is known of one long group.
-std::int64_t Coder::encode_plain(const Run& run, const float* values, float* scales,
-                                 float* divisors, std::uint32_t largest) const {
+// ordinary. `largest`: bits of the largest magnitude, if it is known of one long group.
+std::int64_t Coder::encode_plain(const Run& run, const float* values, Plain& left,
+                                 std::uint32_t largest) const {
   if (!plain_ || run.size % 32 != 0) return 0;
-  kernels::QuantizeGroups args = {scale_args_at(run.group, run.code, run.size),
-                                  code_args(run.code, run.size), largest};
-  args.scales.scales = scales;
-  args.scales.divisors = divisors;
+  kernels::QuantizeGroups args = {.scales = scale_args_at(run.group, run.code, run.size),
+                                  .codes = code_args(run.code, run.size),
+                                  .largest = largest,
+                                  .bytes = left.bytes,
+                                  .saturated = &left.saturated};
+  args.scales.scales = left.scales;
+  args.scales.divisors = left.divisors;
   args.codes.in = {values, run.groups, run.size, run.last};
   return kernels::quantize_groups(args);
 }
@@ -158,7 +163,7 @@ bool Coder::encode_with_one_scale(const Run& run) const {
 }
 
 Failure Coder::encode(const Run& run, ErrorFigures& figures) const {
-  const bool is_long = run.size > kChunk;
+  const bool is_long = run.size > (plain_ ? kLongRow : kChunk);
   const std::int64_t step =
       is_long ? 1
               : std::clamp<std::int64_t>(kChunk / std::max<std::int64_t>(run.size, 1), 1,
@@ -170,7 +175,8 @@ Failure Coder::encode(const Run& run, ErrorFigures& figures) const {
   if (whole && encode_with_one_scale(run)) return {};
   std::int64_t g = 0;
   if (whole) {
-    g = encode_plain(run, values_.read(run.first, 0, nullptr), nullptr, nullptr);
+    Plain nothing;
+    g = encode_plain(run, values_.read(run.first, 0, nullptr), nothing);
   }
   for (; g < run.groups; g += step) {
     if (is_long && !whole) {
@@ -190,14 +196,19 @@ Failure Coder::encode_batch(const Run& run, Batch& batch) const {
   const std::int64_t n = run.elements();
   if (n == 0) return {};
   batch.originals = batch.values = values_.read(run.first, n, batch.converted);
-  if (encode_plain(run, batch.values, batch.all_scales, batch.all_divisors) ==
-      run.groups) {
+  Plain left = {batch.all_scales, batch.all_divisors,
+                halves_ && options_.figures ? batch.bytes : nullptr};
+  if (encode_plain(run, batch.values, left) == run.groups) {
     if (!options_.figures) return {};
     batch.use_all(true);
     kernels::EncodeGroups args = code_args(run.code, run.size);
     args.in = {batch.values, run.groups, run.size, run.last};
     args.divisors = batch.divisors;
-    measure(args, batch.measured());
+    Measured of = batch.measured();
+    of.bytes = left.bytes;
+    of.counted = args.packing == kernels::Packing::kInt4Halves;
+    if (of.counted) batch.figures->saturated += left.saturated;
+    measure(args, of);
     return {};
   }
   std::uint32_t largest = 0;
@@ -360,7 +371,14 @@ void Coder::measure(const kernels::EncodeGroups& args, const Measured& of) const
                                  .groups = args.in.groups,
                                  .size = args.in.size,
                                  .last = args.in.last};
-  if (args.limit) of.figures->saturated += kernels::count_saturated(args);
+  if (of.bytes != nullptr) {
+    codes.codes = reinterpret_cast<const std::uint8_t*>(of.bytes);
+    codes.stride = args.in.size;
+    codes.packing = kernels::Packing::kInt8;
+  }
+  if (args.limit && !of.counted) {
+    of.figures->saturated += kernels::count_saturated(args);
+  }
   const std::int64_t n = (args.in.groups - 1) * args.in.size + args.in.last;
   alignas(64) float decoded[kChunk];
   codes.out = decoded;

@@ -80,19 +80,27 @@ class Coder {
   /// Values that have been encoded, whose error is to be added.
   struct Measured {
     ErrorFigures* figures;
-    std::int64_t offset;     ///< of them among the elements of the figures
-    const float* originals;  ///< the values
-    const float* scales;     ///< of their groups
+    std::int64_t offset;                 ///< of them among the elements of the figures
+    const float* originals;              ///< the values
+    const float* scales;                 ///< of their groups
+    const std::int8_t* bytes = nullptr;  ///< codes of 4 bits, if they are there as bytes
+    bool counted = false;                ///< what is saturated
+  };
+  /// What encode_plain() leaves behind for them, unless it is null.
+  struct Plain {
+    float* scales = nullptr;
+    float* divisors = nullptr;
+    std::int8_t* bytes = nullptr;
+    std::int64_t saturated = 0;
   };
 
   bool encode_with_one_scale(const Run& run) const;
-  std::int64_t encode_plain(const Run& run, const float* values, float* scales,
-                            float* divisors, std::uint32_t largest = 0) const;
+  std::int64_t encode_plain(const Run& run, const float* values, Plain& left,
+                            std::uint32_t largest = 0) const;
   std::int64_t encode_long_rows(const Run& run, ErrorFigures& figures,
                                 std::int64_t offset) const;
-  void measure_long_group(const Run& group, const float* values, float scale,
-                          float divisor, ErrorFigures& figures,
-                          std::int64_t offset) const;
+  void measure_long_group(const Run& group, const float* values, const Plain& left,
+                          ErrorFigures& figures, std::int64_t offset) const;
   void measure(const kernels::EncodeGroups& args, const Measured& of) const;
   Failure encode_long_group(const Run& group, ErrorFigures& figures,
                             std::int64_t offset) const;
@@ -117,7 +125,8 @@ class Coder {
   const Values& values_;
   const CodeSpans& out_;
   CoderOptions options_;
-  bool plain_;  ///< the kernel that does all three steps knows the scheme
+  bool plain_;   ///< the kernel that does all three steps knows the scheme
+  bool halves_;  ///< codes are halves of bytes
   kernels::EncodeGroups code_args_;  ///< what all groups have in common
   kernels::FindScales scale_args_;
 };

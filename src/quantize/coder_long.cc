@@ -14,31 +14,32 @@ namespace {
 using Scales = CoderOptions::Scales;
 
 // Of a longer group no copy is made.
-constexpr std::int64_t kLongRow = 32768;
+constexpr std::int64_t kMostRow = 32768;
 
 }  // namespace
 
 // Encodes the first rows of a run, as encode_plain(), and adds their figures.
 std::int64_t Coder::encode_long_rows(const Run& run, ErrorFigures& figures,
                                      std::int64_t offset) const {
-  if (!plain_ || run.size > kLongRow) return 0;
-  alignas(64) float converted[kLongRow];
+  if (!plain_ || run.size > kMostRow) return 0;
+  alignas(64) float converted[kMostRow];
+  alignas(64) std::int8_t bytes[kMostRow];
   for (std::int64_t g = 0; g < run.groups; ++g) {
     const Run row = run.part(g, 1, group_stride(scheme_, run.size));
     std::uint32_t largest = 0;
     const float* values = values_.read(row.first, row.last, converted, &largest);
     float scale = 0;
     float divisor = 0;
-    if (encode_plain(row, values, &scale, &divisor, largest) == 0) return g;
+    Plain left = {&scale, &divisor, halves_ && options_.figures ? bytes : nullptr};
+    if (encode_plain(row, values, left, largest) == 0) return g;
     if (!options_.figures) continue;
-    measure_long_group(row, values, scale, divisor, figures, offset + g * run.size);
+    measure_long_group(row, values, left, figures, offset + g * run.size);
   }
   return run.groups;
 }
 
-void Coder::measure_long_group(const Run& group, const float* values, float scale,
-                               float divisor, ErrorFigures& figures,
-                               std::int64_t offset) const {
+void Coder::measure_long_group(const Run& group, const float* values, const Plain& left,
+                               ErrorFigures& figures, std::int64_t offset) const {
   ErrorFigures total;
   if (figures.max_index >= 0) {  // the place of a smaller error does not matter
     total.max_error = figures.max_error;
@@ -49,9 +50,10 @@ void Coder::measure_long_group(const Run& group, const float* values, float scal
     kernels::EncodeGroups args =
         code_args(group.code + group_stride(scheme_, i), group.size);
     args.in = {values + i, 1, n, n};
-    args.divisors = &divisor;
+    args.divisors = left.divisors;
     args.one_scale = true;
-    measure(args, {&total, i, values + i, &scale});
+    measure(args, {&total, i, values + i, left.scales,
+                   left.bytes == nullptr ? nullptr : left.bytes + i});
   }
   figures.merge(total, offset);
 }

@@ -6,7 +6,7 @@
 // Differences are taken in f32, where they are exact for values of similar size, and
 // summed in double: in chunks of kErrorChunk elements, each over 8 sums (element i goes
 // to sum i mod 8) that are then added pairwise, chunk after chunk. What goes to a sum is
-// the f32 total of eight elements, or of one where f32 is too narrow for their squares.
+// the f32 total of 32 elements, or of one where f32 is too narrow for their squares.
 // So the figures are the same for every instruction set and number of threads. Another
 // cut of a tensor into parts can change the last digits: show at most 7.
 #pragma once
@@ -20,7 +20,7 @@
 namespace pith {
 
 /// Elements summed before their sums go to the total.
-inline constexpr std::int64_t kErrorChunk = 2048;
+inline constexpr std::int64_t kErrorChunk = 4096;
 
 /// Sums over the elements of a tensor or of a part of it; a plain struct, so that parts
 /// can be merged and written to a report. "Before" is the original, "after" the decoded.
