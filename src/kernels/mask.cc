@@ -84,8 +84,8 @@ HWY_INLINE std::uint32_t bits_of(float value) {
 }
 
 template <bool kWithMask>
-HWY_INLINE std::int64_t prune_chunk(float* HWY_RESTRICT values, std::int64_t n,
-                                    std::uint32_t limit,
+HWY_INLINE std::int64_t prune_chunk(const float* values, std::int64_t n,
+                                    std::uint32_t limit, float* out,
                                     std::uint8_t* HWY_RESTRICT mask) {
   const DF df;
   const DI di;
@@ -93,11 +93,10 @@ HWY_INLINE std::int64_t prune_chunk(float* HWY_RESTRICT values, std::int64_t n,
   VI kept = hn::Zero(di);
   const auto step = [&](std::int64_t i) HWY_ATTR {
     const auto keep_at = [&](std::size_t j) HWY_ATTR {
-      float* at = values + i + j;
-      const auto v = hn::LoadU(df, at);
+      const auto v = hn::LoadU(df, values + i + j);
       const auto keep = hn::Gt(magnitude(di, hn::BitCast(di, v)), vlimit);
       kept = hn::Sub(kept, hn::VecFromMask(di, keep));
-      hn::StoreU(hn::IfThenElseZero(hn::RebindMask(df, keep), v), df, at);
+      hn::StoreU(hn::IfThenElseZero(hn::RebindMask(df, keep), v), df, out + i + j);
       return keep;
     };
     if constexpr (kWithMask) {
@@ -114,20 +113,21 @@ HWY_INLINE std::int64_t prune_chunk(float* HWY_RESTRICT values, std::int64_t n,
       const std::uint8_t before = i % 8 == 0 ? std::uint8_t{0} : mask[i / 8];
       mask[i / 8] = static_cast<std::uint8_t>(before | (keep ? 1 : 0) << (i % 8));
     }
-    if (!keep) values[i] = 0.0f;
+    out[i] = keep ? values[i] : 0.0f;
     count += keep ? 1 : 0;
   }
   return count;
 }
 
-std::int64_t PruneUpTo(float* values, std::int64_t n, std::uint32_t limit,
-                       std::uint8_t* mask) {
+std::int64_t PruneUpTo(const float* values, std::int64_t n, std::uint32_t limit,
+                       float* out, std::uint8_t* mask) {
   std::int64_t kept = 0;
   for (std::int64_t begin = 0; begin < n; begin += kChunk) {
     const std::int64_t size = n - begin < kChunk ? n - begin : kChunk;
     kept += mask != nullptr
-                ? prune_chunk<true>(values + begin, size, limit, mask + begin / 8)
-                : prune_chunk<false>(values + begin, size, limit, nullptr);
+                ? prune_chunk<true>(values + begin, size, limit, out + begin,
+                                    mask + begin / 8)
+                : prune_chunk<false>(values + begin, size, limit, out + begin, nullptr);
   }
   return kept;
 }
@@ -255,9 +255,9 @@ PITH_EXPORT(CountNonzero);
 PITH_EXPORT(CountMagnitude);
 PITH_EXPORT(LimitMagnitude);
 
-std::int64_t prune_up_to(float* values, std::int64_t n, std::uint32_t limit,
-                         std::uint8_t* mask) noexcept {
-  return PITH_DISPATCH(PruneUpTo)(values, n, limit, mask);
+std::int64_t prune_up_to(const float* values, std::int64_t n, std::uint32_t limit,
+                         float* out, std::uint8_t* mask) noexcept {
+  return PITH_DISPATCH(PruneUpTo)(values, n, limit, out, mask);
 }
 
 std::int64_t apply_mask(float* values, std::int64_t n,

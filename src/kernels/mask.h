@@ -10,11 +10,12 @@
 
 namespace pith::kernels {
 
-/// Sets values whose magnitude bits are at most `limit` to +0. Returns how many others
-/// there are; they are kept, and none of them is zero. `mask` may be null.
-std::int64_t prune_up_to(float* values, std::int64_t n, std::uint32_t limit,
-                         std::uint8_t* mask) noexcept;
-std::int64_t reference_prune_up_to(float* values, std::int64_t n, std::uint32_t limit,
+/// Values, those whose magnitude bits are at most `limit` as +0. Returns how many others
+/// there are; they are kept, and none of them is zero. `out` may be `values`, `mask` null.
+std::int64_t prune_up_to(const float* values, std::int64_t n, std::uint32_t limit,
+                         float* out, std::uint8_t* mask) noexcept;
+std::int64_t reference_prune_up_to(const float* values, std::int64_t n,
+                                   std::uint32_t limit, float* out,
                                    std::uint8_t* mask) noexcept;
 
 /// Sets values whose bit is 0 to +0. Returns how many non-zero values are left.

@@ -6,7 +6,8 @@
 
 namespace pith::kernels {
 
-std::int64_t reference_prune_up_to(float* values, std::int64_t n, std::uint32_t limit,
+std::int64_t reference_prune_up_to(const float* values, std::int64_t n,
+                                   std::uint32_t limit, float* out,
                                    std::uint8_t* mask) noexcept {
   std::int64_t kept = 0;
   for (std::int64_t i = 0; i < n; ++i) {
@@ -15,7 +16,7 @@ std::int64_t reference_prune_up_to(float* values, std::int64_t n, std::uint32_t 
       if (i % 8 == 0) mask[i / 8] = 0;
       mask[i / 8] = static_cast<std::uint8_t>(mask[i / 8] | (keep ? 1 : 0) << (i % 8));
     }
-    if (!keep) values[i] = 0.0f;
+    out[i] = keep ? values[i] : 0.0f;
     if (keep) ++kept;
   }
   return kept;

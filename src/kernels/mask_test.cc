@@ -59,26 +59,27 @@ bool same_bits(const float* a, const float* b, std::int64_t n) {
 }
 
 TEST(Mask, PruneUpToEqualsTheReference) {
-  on_every_target([](std::vector<float> copy, float* values, std::int64_t n,
-                     std::int64_t offset) {
-    for (const std::uint32_t limit :
-         {0u, 1u, std::bit_cast<std::uint32_t>(0.5f), std::bit_cast<std::uint32_t>(1.0f),
-          kInfinityBits, kMagnitudeMask}) {
-      std::vector<float> expected = copy;
-      std::vector<float> plain(values, values + n);
-      std::vector<float> masked(values, values + n);
-      const auto bytes = static_cast<std::size_t>((n + 7) / 8);
-      std::vector<std::uint8_t> expected_mask(bytes + 1, 0xab);
-      std::vector<std::uint8_t> mask(bytes + 1, 0xab);
-      const std::int64_t kept =
-          reference_prune_up_to(expected.data() + offset, n, limit, expected_mask.data());
-      EXPECT_EQ(prune_up_to(masked.data(), n, limit, mask.data()), kept);
-      EXPECT_EQ(prune_up_to(plain.data(), n, limit, nullptr), kept);
-      EXPECT_TRUE(same_bits(masked.data(), expected.data() + offset, n));
-      EXPECT_TRUE(same_bits(plain.data(), expected.data() + offset, n));
-      EXPECT_EQ(mask, expected_mask);  // and the byte behind it
-    }
-  });
+  on_every_target(
+      [](std::vector<float> copy, float* values, std::int64_t n, std::int64_t offset) {
+        for (const std::uint32_t limit :
+             {0u, 1u, std::bit_cast<std::uint32_t>(0.5f),
+              std::bit_cast<std::uint32_t>(1.0f), kInfinityBits, kMagnitudeMask}) {
+          std::vector<float> expected = copy;
+          std::vector<float> plain(values, values + n);
+          std::vector<float> masked(values, values + n);
+          const auto bytes = static_cast<std::size_t>((n + 7) / 8);
+          std::vector<std::uint8_t> expected_mask(bytes + 1, 0xab);
+          std::vector<std::uint8_t> mask(bytes + 1, 0xab);
+          float* const at = expected.data() + offset;
+          const std::int64_t kept =
+              reference_prune_up_to(at, n, limit, at, expected_mask.data());
+          EXPECT_EQ(prune_up_to(values, n, limit, masked.data(), mask.data()), kept);
+          EXPECT_EQ(prune_up_to(plain.data(), n, limit, plain.data(), nullptr), kept);
+          EXPECT_TRUE(same_bits(masked.data(), expected.data() + offset, n));
+          EXPECT_TRUE(same_bits(plain.data(), expected.data() + offset, n));
+          EXPECT_EQ(mask, expected_mask);  // and the byte behind it
+        }
+      });
 }
 
 TEST(Mask, ApplyMaskEqualsTheReference) {

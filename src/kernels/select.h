@@ -67,6 +67,8 @@ std::int64_t percentile_rank(float p, std::int64_t n);
 ///     for (each chunk) histogram.add(chunk, size);
 ///   } while (histogram.next_pass());
 ///   use(histogram.result());
+///
+/// In a pass that the preview made possible, several threads may add chunks at once.
 class MagnitudeHistogram {
  public:
   /// 0 <= k < the number of values to come.
@@ -79,7 +81,10 @@ class MagnitudeHistogram {
   /// from all over them. If they tell where rank k lies, one pass is enough; if they
   /// mislead, there are three.
   void preview(std::span<const float> sample, std::int64_t run, std::int64_t n);
-  void add(const float* values, std::int64_t n);
+  /// True if a NaN is among the values.
+  bool add(const float* values, std::int64_t n);
+  /// True if several threads may add() in this pass.
+  [[nodiscard]] bool adds_apart() const { return inside_ != nullptr; }
   /// Ends a pass. True: feed all values once more. False: the result is there.
   bool next_pass();
   /// Only after next_pass() was false.
@@ -94,7 +99,7 @@ class MagnitudeHistogram {
  private:
   struct Inside;  // what lies in the bracket that a preview gave
 
-  void add_bracketed(const float* values, std::int64_t n);
+  bool add_bracketed(const float* values, std::int64_t n);
   void flush();
 
   std::unique_ptr<Inside> inside_;  // during a pass after a preview

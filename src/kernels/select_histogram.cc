@@ -9,10 +9,11 @@
 // runs, whose values may have more in common than with others (rows differ in size): how much the
 // runs differ tells how wide the bracket must be.
 #include <algorithm>
+#include <atomic>
 #include <bit>
 #include <cmath>
 #include <cstddef>
-#include <iterator>
+#include <mutex>
 #include <optional>
 #include <utility>
 
@@ -105,12 +106,13 @@ double radius_of(const std::vector<float>& sample, std::int64_t run, double shar
 }  // namespace
 
 struct MagnitudeHistogram::Inside {
-  static constexpr std::size_t kMost = std::size_t{1} << 20;  // values of a part
+  static constexpr std::size_t kMost = std::size_t{1} << 22;
 
   Bracket bracket;
-  BracketCounts counts[kParts];
-  std::vector<float> values[kParts];
-  bool too_many[kParts] = {};
+  std::mutex mutex;  // of what follows
+  BracketCounts counts;
+  std::vector<float> values;
+  bool too_many = false;
 };
 
 MagnitudeHistogram::MagnitudeHistogram(std::int64_t k)
@@ -127,37 +129,47 @@ void MagnitudeHistogram::preview(std::span<const float> sample, std::int64_t run
   const double share = (static_cast<double>(k_) + 0.5) / static_cast<double>(n);
   const BracketEstimate estimate =
       bracket_of(values, n, k_, radius_of(values, run, share));
-  if (estimate.inside * static_cast<double>(n) > 0.75 * kParts * Inside::kMost) return;
+  const double inside = estimate.inside * static_cast<double>(n);
+  if (inside > 0.75 * Inside::kMost) return;
   inside_ = std::make_unique<Inside>();
+  inside_->values.reserve(static_cast<std::size_t>(1.25 * inside));
   inside_->bracket = estimate.bracket;
   inside_->bracket.count_ends = true;
 }
 
-void MagnitudeHistogram::add_bracketed(const float* values, std::int64_t n) {
+bool MagnitudeHistogram::add_bracketed(const float* values, std::int64_t n) {
   Inside& inside = *inside_;
-  parallel_pieces(n, std::max(kPart, piece_count(n, kParts)),
-                  [&](std::int64_t part, std::int64_t begin, std::int64_t end) {
-                    std::vector<float>& kept = inside.values[part];
-                    for_bracket_blocks(
-                        values + begin, end - begin, inside.bracket,
-                        [&](const BracketCounts& found, const float* some) {
-                          inside.counts[part].add(found);
-                          if (kept.size() > Inside::kMost) {
-                            inside.too_many[part] = true;
-                          } else {
-                            kept.insert(kept.end(), some, some + found.inside);
-                          }
-                          return true;
-                        });
-                  });
-  for (const BracketCounts& counts : inside.counts) {
-    largest_ = std::max(largest_, static_cast<std::uint32_t>(counts.largest));
-  }
+  std::atomic<bool> has_nan = false;
+  parallel_pieces(
+      n, std::max(4 * kPart, piece_count(n, kParts)),
+      [&](std::int64_t, std::int64_t begin, std::int64_t end) {
+        BracketCounts counts;
+        std::vector<float> kept;
+        kept.reserve(static_cast<std::size_t>((end - begin) / 32));
+        for_bracket_blocks(values + begin, end - begin, inside.bracket,
+                           [&](const BracketCounts& found, const float* some) {
+                             counts.add(found);
+                             kept.insert(kept.end(), some, some + found.inside);
+                             return kept.size() <= Inside::kMost;
+                           });
+        if (static_cast<std::uint32_t>(counts.largest) > kInfinityBits) has_nan = true;
+        const std::lock_guard lock(inside.mutex);
+        inside.counts.add(counts);
+        inside.too_many =
+            inside.too_many || inside.values.size() + kept.size() > Inside::kMost;
+        if (!inside.too_many) {
+          inside.values.insert(inside.values.end(), kept.begin(), kept.end());
+        }
+      });
+  const std::lock_guard lock(inside.mutex);
+  largest_ = static_cast<std::uint32_t>(inside.counts.largest);
   seen_ += n;
+  return has_nan;
 }
 
-void MagnitudeHistogram::add(const float* values, std::int64_t n) {
+bool MagnitudeHistogram::add(const float* values, std::int64_t n) {
   if (inside_) return add_bracketed(values, n);
+  bool has_nan = false;
   while (n > 0) {
     if (unflushed_ == kFlushAt) flush();
     const std::int64_t size = std::min(n, kFlushAt - unflushed_);
@@ -175,12 +187,16 @@ void MagnitudeHistogram::add(const float* values, std::int64_t n) {
                         count_low(values + begin, end - begin, high_, table);
                       }
                     });
-    for (const std::uint32_t of_part : largest) largest_ = std::max(largest_, of_part);
+    for (const std::uint32_t of_part : largest) {
+      largest_ = std::max(largest_, of_part);
+      has_nan = has_nan || of_part > kInfinityBits;
+    }
     unflushed_ += size;
     seen_ += size;
     values += size;
     n -= size;
   }
+  return has_nan;
 }
 
 void MagnitudeHistogram::flush() {
@@ -194,14 +210,10 @@ void MagnitudeHistogram::flush() {
 bool MagnitudeHistogram::next_pass() {
   if (inside_) {
     const std::unique_ptr<Inside> inside = std::move(inside_);
-    BracketCounts counts;
-    for (const BracketCounts& of_part : inside->counts) counts.add(of_part);
-    const std::vector<FloatSpan> spans(std::begin(inside->values),
-                                       std::end(inside->values));
-    const bool all =
-        std::none_of(std::begin(inside->too_many), std::end(inside->too_many),
-                     [](bool many) { return many; });
-    const auto rank = all ? rank_in(inside->bracket, counts, spans, k_) : std::nullopt;
+    const FloatSpan spans[] = {inside->values};
+    const auto rank = inside->too_many
+                          ? std::nullopt
+                          : rank_in(inside->bracket, inside->counts, spans, k_);
     if (rank) result_ = *rank;
     if (!rank) seen_ = 0;
     return !rank;

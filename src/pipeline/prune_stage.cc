@@ -42,6 +42,14 @@ class PruneStageStream : public StageStream {
   Status apply_with_mask(std::span<float> values, std::span<std::byte> mask) override {
     return stream_.apply(values, mask);
   }
+  bool works_apart() const override { return stream_.works_apart(); }
+  Status feed_apart(std::span<const float> values, std::int64_t first) override {
+    return stream_.feed_apart(values, first);
+  }
+  Status apply_apart(std::span<const float> values, std::int64_t first,
+                     std::span<float> out, std::span<std::byte> mask) override {
+    return stream_.apply_apart(values, first, out, mask);
+  }
   Status rewind() override {
     stream_.rewind();
     return {};

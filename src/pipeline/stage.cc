@@ -33,6 +33,16 @@ Status StageStream::apply_with_mask(std::span<float> /*values*/,
   return Status::unsupported("the stage makes no masks");
 }
 
+Status StageStream::feed_apart(std::span<const float> /*values*/,
+                               std::int64_t /*first*/) {
+  return Status::unsupported("the stage takes rows in their order only");
+}
+
+Status StageStream::apply_apart(std::span<const float> /*values*/, std::int64_t /*first*/,
+                                std::span<float> /*out*/, std::span<std::byte> /*mask*/) {
+  return Status::unsupported("the stage takes rows in their order only");
+}
+
 std::string Stage::describe() const { return std::string(name()); }
 
 std::optional<std::int64_t> Stage::kept(const TensorHeader& /*tensor*/) const {

@@ -151,6 +151,28 @@ Status TensorRun::run_pass(std::size_t streams, Buffer& scratch,
   return {};
 }
 
+// All values once, each piece by the thread that reads it.
+Status TensorRun::feed_apart(StageStream& stream,
+                             const std::function<Status(std::int64_t)>& progress) {
+  PieceList list(*plan_.source, options_.max_memory);
+  PITH_OK(list.add_aligned(tensor_.source, alignment()));
+  const ProgressFunction told = [&](const Progress&) { (void)progress(0); };
+  const auto feed = [&](PieceReader& reader, const Piece& piece) -> Status {
+    PITH_TRY(const std::span<const float> values, reader.values(piece));
+    if (!checked_ || options_.non_finite == NonFiniteChoice::kZero) {
+      // The reader's own memory, which nobody else sees.
+      PITH_OK(clean({const_cast<float*>(values.data()), values.size()}, piece.begin));
+    }
+    return stream.feed_apart(values, piece.begin);
+  };
+  PITH_OK(for_each_piece(list, {options_.cancel, &told}, [&]() -> PieceFunction {
+    auto reader = std::make_shared<PieceReader>(*plan_.source);
+    return [&feed, reader](const Piece& piece) { return feed(*reader, piece); };
+  }));
+  checked_ = true;
+  return {};
+}
+
 // Shows the first stage some values, which may save it a pass.
 Status TensorRun::preview() {
   const std::int64_t stretch = tensor_.header.shape.elements() / kRuns;
@@ -200,6 +222,12 @@ Status TensorRun::prepare(const std::function<Status(std::int64_t)>& progress,
   PITH_OK(preview());
   for (std::size_t i = 0; i < streams_.size(); ++i) {
     while (streams_[i]->needs_pass()) {
+      if (i == 0 && streams_[0]->works_apart() &&
+          !reads_forward(plan_.source->format())) {
+        PITH_OK(feed_apart(*streams_[0], progress));
+        PITH_OK(streams_[0]->end_pass());
+        continue;
+      }
       PITH_OK(run_pass(i, scratch, progress, [&](std::span<float> values, std::int64_t) {
         return streams_[i]->feed(values);
       }));
@@ -226,6 +254,8 @@ Status TensorRun::prepare(const std::function<Status(std::int64_t)>& progress,
     }
   }
   for (const auto& stream : streams_) PITH_OK(stream->rewind());
+  apart_ = std::ranges::all_of(streams_,
+                               [](const auto& stream) { return stream->works_apart(); });
   return {};
 }
 

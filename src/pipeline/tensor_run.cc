@@ -110,36 +110,50 @@ Result<TensorView> TensorRun::read(CompressWorker& worker, const Piece& piece,
 
 Status TensorRun::change(CompressWorker& worker, const Piece& piece, PieceWork& work) {
   const std::span<float> values = as_floats(use_buffer(worker.values, piece.count * 4));
-  const Shape& shape = tensor_.header.shape;
-  work.nonzero.resize(tensor_.stages.size());
-  if (whole_.size() > 0) {
+  work.after = values;
+  if (whole_.size() > 0) {  // nonzero_ is known already
     std::memcpy(values.data(), whole_.data() + piece.begin * 4, values.size_bytes());
-    work.nonzero.clear();  // known already
-    work.after = values;
     return {};
   }
-  std::copy(work.before.begin(), work.before.end(), values.begin());
-  const std::int64_t row_bytes = (shape.cols() + 7) / 8;
+  const std::int64_t row_bytes = (tensor_.header.shape.cols() + 7) / 8;
   std::span<std::byte> mask;
   if (tensor_.sparse()) {
-    mask = use_buffer(worker.mask, piece.count / shape.cols() * row_bytes);
+    mask = use_buffer(worker.mask, piece.count / tensor_.header.shape.cols() * row_bytes);
   }
-  if (!change_turns_.wait_for(piece.number)) return gave_up();
-  for (std::size_t i = 0; i < streams_.size(); ++i) {
+  if (!apart_) {
+    std::copy(work.before.begin(), work.before.end(), values.begin());
+    if (!change_turns_.wait_for(piece.number)) return gave_up();
+  }
+  std::span<const float> from = work.before;
+  for (std::size_t i = 0; i < streams_.size(); ++i, from = values) {
     const bool masks = tensor_.sparse() && i + 1 == streams_.size();
-    PITH_OK(masks ? streams_[i]->apply_with_mask(values, mask)
-                  : streams_[i]->apply(values));
-    work.nonzero[i] = kernels::count_nonzero(values.data(), piece.count);
+    if (apart_) {
+      PITH_OK(streams_[i]->apply_apart(from, piece.begin, values,
+                                       masks ? mask : std::span<std::byte>()));
+    } else {
+      PITH_OK(masks ? streams_[i]->apply_with_mask(values, mask)
+                    : streams_[i]->apply(values));
+    }
+    work.nonzero.push_back(kernels::count_nonzero(values.data(), piece.count));
   }
-  work.base = kept_;
+  if (!apart_) change_turns_.done();
+  if (tensor_.sparse()) return count_kept(piece, mask, row_bytes, work);
+  return {};
+}
+
+// Where the kept values of each row begin, which those of all pieces before tell.
+Status TensorRun::count_kept(const Piece& piece, std::span<const std::byte> mask,
+                             std::int64_t row_bytes, PieceWork& work) {
   for (std::size_t at = 0; at < mask.size(); at += static_cast<std::size_t>(row_bytes)) {
-    work.row_offsets.push_back(work.base + work.kept);
+    work.row_offsets.push_back(work.kept);
     work.kept += count_bits(mask.subspan(at, static_cast<std::size_t>(row_bytes)));
   }
+  if (!kept_turns_.wait_for(piece.number)) return gave_up();
+  work.base = kept_;
   kept_ += work.kept;
-  change_turns_.done();
+  kept_turns_.done();
+  for (std::int64_t& offset : work.row_offsets) offset += work.base;
   work.mask = mask;
-  work.after = values;
   return {};
 }
 
@@ -164,6 +178,7 @@ void TensorRun::add_sample(const TensorView& source, std::int64_t first) {
 
 void TensorRun::give_up() {
   change_turns_.give_up();
+  kept_turns_.give_up();
   finish_turns_.give_up();
 }
 

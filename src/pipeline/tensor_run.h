@@ -101,12 +101,16 @@ class TensorRun {
   void take_column_scale(const StageStream& stream);
   Status run_pass(std::size_t streams, Buffer& scratch,
                   const std::function<Status(std::int64_t)>& progress, const Take& take);
+  Status feed_apart(StageStream& stream,
+                    const std::function<Status(std::int64_t)>& progress);
   Status preview();
   Status scan_by_stages();
   Status copy(CompressWorker& worker, const Piece& piece);
   Result<TensorView> read(CompressWorker& worker, const Piece& piece,
                           std::span<const float>& values);
   Status change(CompressWorker& worker, const Piece& piece, PieceWork& work);
+  Status count_kept(const Piece& piece, std::span<const std::byte> mask,
+                    std::int64_t row_bytes, PieceWork& work);
   Status clean(std::span<float> values, std::int64_t first) const;
   void make_room(CompressWorker& worker, const Piece& piece, PieceWork& work) const;
   Status store_values(CompressWorker& worker, const Piece& piece, const Piece& strip,
@@ -136,7 +140,9 @@ class TensorRun {
   bool checked_ = false;             // a pass has found all values finite
   std::optional<Quantizer> quantizer_;
   std::vector<Part> parts_;
+  bool apart_ = false;  // streams take pieces in any order
   Turns change_turns_;
+  Turns kept_turns_;
   Turns finish_turns_;
   std::int64_t kept_ = 0;       // of a sparse tensor, before the piece whose turn it is
   std::uint8_t half_byte_ = 0;  // a code of 4 bits that waits for its neighbour

@@ -145,23 +145,26 @@ Status TensorRun::store_codes(CompressWorker& worker, const Piece& piece,
   if (changed) {
     PITH_TRY(view, part_view(DType::kF32, strip.count, std::as_bytes(work.after)));
   }
-  ErrorFigures coding;  // of what stages left
-  const bool may_saturate =
-      scheme.rule == ScaleRule::kPercentile || scheme.rule == ScaleRule::kGiven;
-  PITH_OK(
-      quantizer_->encode(view, begin, out, !changed || may_saturate ? &coding : nullptr));
-  if (changed) {
-    // Against the source, not against what was pruned already.
+  // Against the source, not against what was pruned already; once its columns are as they
+  // were, if they were scaled.
+  ErrorFigures figures;
+  if (column_scale_.empty()) {
+    const auto originals = changed ? work.before : std::span<const float>();
+    PITH_OK(quantizer_->encode(view, begin, out, &figures, originals));
+    work.figures.push_back(figures);
+    if (sample_ && changed) sample_->add_after(begin, work.after);
+  } else {
+    const bool may_saturate =
+        scheme.rule == ScaleRule::kPercentile || scheme.rule == ScaleRule::kGiven;
+    PITH_OK(quantizer_->encode(view, begin, out, may_saturate ? &figures : nullptr));
     const std::span<float> decoded =
         as_floats(use_buffer(worker.decoded, strip.count * 4));
     PITH_OK(dequantize_part(scheme, shape, begin,
                             {out.codes, out.scales, out.zero_points}, decoded));
     undo_column_scale(strip, decoded);
     add_figures(strip, work.before, decoded, work);
-    work.figures.back().saturated = coding.saturated;
-    if (sample_) sample_->add_after(begin, column_scale_.empty() ? work.after : decoded);
-  } else {
-    work.figures.push_back(coding);
+    work.figures.back().saturated = figures.saturated;
+    if (sample_) sample_->add_after(begin, decoded);
   }
   if (sample_) sample_->add_codes(begin, strip.count, out.codes);
   if (tensor_.packed) {

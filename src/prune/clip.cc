@@ -36,7 +36,8 @@ Result<Clipped> clip(std::span<float> values, float percentile, std::string_view
   clipped.threshold = std::bit_cast<float>(rank.bits);
   Threshold threshold = Threshold::first(clipped.zeroed, rank);
   if (rank.bits == 0) threshold.ties = kAllTies;  // of zeros only the sign is lost
-  clipped.after.nonzero = apply_threshold(values, n, nullptr, threshold).nonzero;
+  clipped.after.nonzero =
+      apply_threshold(values, n, values.data(), nullptr, threshold).nonzero;
   clipped.cleared = clipped.after.nonzero == 0;
   return clipped;
 }

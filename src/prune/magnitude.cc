@@ -41,7 +41,7 @@ void ThresholdPruner::apply(std::span<float> values, std::span<std::byte> mask) 
   assert(mask.empty() || mask.size() == (values.size() + 7) / 8);
   Threshold threshold{std::bit_cast<std::uint32_t>(threshold_), ties_, kAllTies};
   const Applied applied = apply_threshold(
-      values, static_cast<std::int64_t>(values.size()),
+      values, static_cast<std::int64_t>(values.size()), values.data(),
       mask.empty() ? nullptr : reinterpret_cast<std::uint8_t*>(mask.data()), threshold);
   ties_ = threshold.ties;
   pruned_ += applied.pruned;

@@ -54,8 +54,9 @@ Result<std::vector<Pruned>> prune_by_magnitude(std::span<const PruneTensor> tens
   for (const PruneTensor& tensor : tensors) {
     Pruned pruned;
     pruned.mask = BitMask(tensor.shape);
-    const Applied applied = apply_threshold(tensor.values, tensor.shape.cols(),
-                                            bytes_of(pruned.mask), threshold);
+    const Applied applied =
+        apply_threshold(tensor.values, tensor.shape.cols(), tensor.values.data(),
+                        bytes_of(pruned.mask), threshold);
     pruned.pruned = applied.pruned;
     pruned.after = {tensor.shape.elements(), applied.nonzero};
     results.push_back(std::move(pruned));

@@ -70,7 +70,7 @@ Applied prune_rows_alone(std::span<float> values, std::int64_t cols, std::uint8_
       }
       Threshold threshold = row_threshold(line, scores, options);
       part.add(by_magnitude
-                   ? apply_threshold(line, cols, bits, threshold)
+                   ? apply_threshold(line, cols, line.data(), bits, threshold)
                    : apply_score_threshold(line, cols, bits, importance, at, threshold));
     }
   });

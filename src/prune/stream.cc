@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <mutex>
 #include <optional>
 #include <utility>
 
@@ -57,20 +58,28 @@ class ElementChoice {
   /// Its budgets shrink as rows are pruned.
   [[nodiscard]] Threshold& threshold() { return threshold_; }
   void rewind() { threshold_ = whole_; }
-  [[nodiscard]] bool has_nan() const { return all_.has_nan(); }
+  /// Several threads may add() in this pass.
+  [[nodiscard]] bool adds_apart() const {
+    return orders_by_magnitude(importance_) && !counts_ties_ && all_.adds_apart();
+  }
+  /// What goes of some rows does not depend on others.
+  [[nodiscard]] bool applies_apart() const {
+    return orders_by_magnitude(importance_) &&
+           (whole_.ties == kAllTies || whole_.ties == 0);
+  }
 
-  void add(const ImportanceOptions& options, std::span<const float> values,
+  /// True if there is a NaN among values that are ordered by magnitude.
+  bool add(const ImportanceOptions& options, std::span<const float> values,
            std::size_t tensor, std::int64_t first, std::int64_t cols) {
     if (counts_ties_) {
       const float tie = std::bit_cast<float>(whole_.bits);
       ties_of_[tensor] += std::count_if(values.begin(), values.end(), [&](float value) {
         return std::fabs(value) == tie;
       });
-      return;
+      return false;
     }
     if (orders_by_magnitude(importance_)) {
-      all_.add(values.data(), static_cast<std::int64_t>(values.size()));
-      return;
+      return all_.add(values.data(), static_cast<std::int64_t>(values.size()));
     }
     float scores[kStreamScores];
     for (std::size_t begin = 0; begin < values.size(); begin += kStreamScores) {
@@ -87,6 +96,7 @@ class ElementChoice {
       }
       nonzero_->add(scores, nonzero);
     }
+    return false;
   }
 
   void end_pass() {
@@ -147,6 +157,8 @@ struct PruneStream::Impl {
   std::int64_t row = 0;
   std::int64_t first = 0;  // elements of the tensors before
 
+  std::mutex mutex;            // of what follows, where rows come apart
+  std::int64_t fed_apart = 0;  // elements, in this pass
   std::int64_t pruned = 0;
   Sparsity after;
 
@@ -173,6 +185,33 @@ struct PruneStream::Impl {
   void advance(std::size_t values) {
     row += static_cast<std::int64_t>(values) / cols();
     skip_finished();
+  }
+
+  /// Rows of the only tensor from element `at` on.
+  [[nodiscard]] Status check_apart(std::size_t values, std::int64_t at) const {
+    const Shape& shape = current().shape;
+    const auto n = static_cast<std::int64_t>(values);
+    if (at >= 0 && at % cols() == 0 && n % cols() == 0 && at + n <= shape.elements()) {
+      return {};
+    }
+    return Status::invalid_argument(
+        fmt::format("{}: {} values from element {} on, expected whole rows of {}",
+                    describe("prune", current().name), n, at, shape.to_string()));
+  }
+
+  Applied apply(std::span<const float> rows, std::int64_t at, float* out,
+                std::uint8_t* bits) {
+    if (elements && orders_by_magnitude(options.importance)) {
+      return apply_threshold(rows, cols(), out, bits, elements->threshold());
+    }
+    const std::span<float> changed(out, rows.size());
+    if (out != rows.data()) std::copy(rows.begin(), rows.end(), out);
+    if (units) return units->apply(changed, at / cols(), bits);
+    if (!elements) {
+      return prune_rows_alone(changed, cols(), bits, options, current().column_norms, at);
+    }
+    return apply_score_threshold(changed, cols(), bits, importance(), first + at,
+                                 elements->threshold());
   }
 
   [[nodiscard]] Status check_rows(std::size_t values) const {
@@ -276,9 +315,10 @@ Status PruneStream::feed(std::span<const float> rows) {
   const std::string where = describe("prune", impl_->current().name);
   if (impl_->elements && orders_by_magnitude(impl_->options.importance)) {
     // The histogram sees a NaN in passing.
-    impl_->elements->add(impl_->importance(), rows, impl_->tensor, impl_->first + at,
-                         impl_->cols());
-    if (impl_->elements->has_nan()) return check_no_nan(rows, at, where);
+    if (impl_->elements->add(impl_->importance(), rows, impl_->tensor, impl_->first + at,
+                             impl_->cols())) {
+      return check_no_nan(rows, at, where);
+    }
     impl_->advance(rows.size());
     return {};
   }
@@ -293,7 +333,29 @@ Status PruneStream::feed(std::span<const float> rows) {
   return {};
 }
 
+bool PruneStream::works_apart() const {
+  if (impl_->tensors.size() != 1) return false;
+  if (needs_pass()) return impl_->elements && impl_->elements->adds_apart();
+  return !impl_->elements || impl_->elements->applies_apart();
+}
+
+Status PruneStream::feed_apart(std::span<const float> rows, std::int64_t first) {
+  PITH_OK(impl_->check_apart(rows.size(), first));
+  if (impl_->elements->add(impl_->importance(), rows, 0, first, impl_->cols())) {
+    return check_no_nan(rows, first, describe("prune", impl_->current().name));
+  }
+  const std::lock_guard lock(impl_->mutex);
+  impl_->fed_apart += static_cast<std::int64_t>(rows.size());
+  return {};
+}
+
 Status PruneStream::end_pass() {
+  if (impl_->fed_apart > 0) {
+    if (impl_->fed_apart == impl_->current().shape.elements()) {
+      impl_->advance(static_cast<std::size_t>(impl_->fed_apart));
+    }
+    impl_->fed_apart = 0;
+  }
   if (impl_->tensor != impl_->tensors.size()) {
     return Status::invalid_argument(fmt::format(
         "{}: the pass ended at row {} of {}", describe("prune", impl_->current().name),
@@ -309,39 +371,50 @@ Status PruneStream::end_pass() {
   return {};
 }
 
-Status PruneStream::apply(std::span<float> rows, std::span<std::byte> mask) {
-  PITH_OK(impl_->check_rows(rows.size()));
-  if (rows.empty()) return {};
+// The arguments of apply() and its like.
+Status PruneStream::check_apply(std::size_t values, std::size_t mask) const {
   const std::int64_t cols = impl_->cols();
-  const std::int64_t count = static_cast<std::int64_t>(rows.size()) / cols;
-  const std::int64_t mask_bytes = count * ((cols + 7) / 8);
+  const std::int64_t bytes = static_cast<std::int64_t>(values) / cols * ((cols + 7) / 8);
   const std::string where = describe("prune", impl_->current().name);
-  if (!mask.empty() && mask.size() != static_cast<std::uint64_t>(mask_bytes)) {
-    return Status::invalid_argument(fmt::format("{}: {} bytes of mask given, expected {}",
-                                                where, mask.size(), mask_bytes));
+  if (mask != 0 && mask != static_cast<std::uint64_t>(bytes)) {
+    return Status::invalid_argument(
+        fmt::format("{}: {} bytes of mask given, expected {}", where, mask, bytes));
   }
   if (needs_pass()) {
     return Status::invalid_argument(
         fmt::format("{}: applied before all passes were fed", where));
   }
-  const std::int64_t at = impl_->row * cols;
-  if (!impl_->fed) PITH_OK(check_no_nan(rows, at, where));
-  auto* bits = mask.empty() ? nullptr : reinterpret_cast<std::uint8_t*>(mask.data());
-  Applied applied;
-  if (impl_->units) {
-    applied = impl_->units->apply(rows, impl_->row, bits);
-  } else if (!impl_->elements) {
-    applied = prune_rows_alone(rows, cols, bits, impl_->options,
-                               impl_->current().column_norms, at);
-  } else if (orders_by_magnitude(impl_->options.importance)) {
-    applied = apply_threshold(rows, cols, bits, impl_->elements->threshold());
-  } else {
-    applied = apply_score_threshold(rows, cols, bits, impl_->importance(),
-                                    impl_->first + at, impl_->elements->threshold());
+  return {};
+}
+
+Status PruneStream::apply(std::span<float> rows, std::span<std::byte> mask) {
+  PITH_OK(impl_->check_rows(rows.size()));
+  if (rows.empty()) return {};
+  PITH_OK(check_apply(rows.size(), mask.size()));
+  const std::int64_t at = impl_->row * impl_->cols();
+  if (!impl_->fed) {
+    PITH_OK(check_no_nan(rows, at, describe("prune", impl_->current().name)));
   }
+  auto* bits = mask.empty() ? nullptr : reinterpret_cast<std::uint8_t*>(mask.data());
+  const Applied applied = impl_->apply(rows, at, rows.data(), bits);
   impl_->pruned += applied.pruned;
   impl_->after += {static_cast<std::int64_t>(rows.size()), applied.nonzero};
   impl_->advance(rows.size());
+  return {};
+}
+
+Status PruneStream::apply_apart(std::span<const float> rows, std::int64_t first,
+                                std::span<float> out, std::span<std::byte> mask) {
+  PITH_OK(impl_->check_apart(rows.size(), first));
+  PITH_OK(check_apply(rows.size(), mask.size()));
+  if (!impl_->fed) {
+    PITH_OK(check_no_nan(rows, first, describe("prune", impl_->current().name)));
+  }
+  auto* bits = mask.empty() ? nullptr : reinterpret_cast<std::uint8_t*>(mask.data());
+  const Applied applied = impl_->apply(rows, first, out.data(), bits);
+  const std::lock_guard lock(impl_->mutex);
+  impl_->pruned += applied.pruned;
+  impl_->after += {static_cast<std::int64_t>(rows.size()), applied.nonzero};
   return {};
 }
 

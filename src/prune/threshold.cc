@@ -19,10 +19,11 @@ constexpr std::int64_t kPiece = std::int64_t{1} << 16;
 constexpr std::int64_t kScores = 2048;  // made at once, on the stack
 
 // Zeroes values below bits, and all equal to it if `with_equal`; returns the number kept.
-std::int64_t prune_row(float* values, std::int64_t n, std::uint32_t bits, bool with_equal,
-                       std::uint8_t* mask) {
-  if (with_equal) return kernels::prune_up_to(values, n, bits, mask);
-  if (bits > 0) return kernels::prune_up_to(values, n, bits - 1, mask);
+std::int64_t prune_row(const float* values, std::int64_t n, std::uint32_t bits,
+                       bool with_equal, float* out, std::uint8_t* mask) {
+  if (with_equal) return kernels::prune_up_to(values, n, bits, out, mask);
+  if (bits > 0) return kernels::prune_up_to(values, n, bits - 1, out, mask);
+  if (out != values) std::copy_n(values, n, out);
   if (mask != nullptr) {
     std::fill_n(mask, n / 8, std::uint8_t{0xff});
     if (n % 8 != 0) mask[n / 8] = static_cast<std::uint8_t>((1 << (n % 8)) - 1);
@@ -42,14 +43,14 @@ struct Layout {
 };
 
 // One thread. Zeroes the first `ties` equal values of all rows together.
-Applied prune_rows(float* values, std::int64_t n, const Layout& layout,
+Applied prune_rows(const float* values, std::int64_t n, const Layout& layout, float* out,
                    std::uint8_t* mask, std::uint32_t bits, std::int64_t ties,
                    bool all_ties) {
   Applied applied;
   for (std::int64_t begin = 0; begin < n; begin += layout.cols) {
     const std::int64_t cols = std::min(layout.cols, n - begin);
-    float* row = values + begin;
-    std::int64_t kept = prune_row(row, cols, bits, all_ties, mask);
+    float* row = out + begin;
+    std::int64_t kept = prune_row(values + begin, cols, bits, all_ties, row, mask);
     if (ties > 0) {
       const float* end = row + cols;
       for (float* at = row; at != end && ties > 0; ++at) {
@@ -89,8 +90,8 @@ struct Cutting {
 
 }  // namespace
 
-Applied apply_threshold(std::span<float> values, std::int64_t cols, std::uint8_t* mask,
-                        Threshold& threshold) {
+Applied apply_threshold(std::span<const float> values, std::int64_t cols, float* out,
+                        std::uint8_t* mask, Threshold& threshold) {
   const auto n = static_cast<std::int64_t>(values.size());
   const Cutting cutting = Cutting::make(n, cols, mask != nullptr);
   const bool all_ties = threshold.ties == kAllTies;
@@ -98,7 +99,7 @@ Applied apply_threshold(std::span<float> values, std::int64_t cols, std::uint8_t
   for (std::int64_t begin = 0; begin < n;) {
     const bool cut_ties = !all_ties && threshold.ties > 0;
     const std::int64_t size = cut_ties ? std::min(cutting.round, n - begin) : n - begin;
-    float* round = values.data() + begin;
+    const float* round = values.data() + begin;
     const auto pieces = static_cast<std::size_t>(piece_count(size, cutting.piece));
     std::vector<std::int64_t> ties(pieces, 0);
     std::vector<char> whole(pieces, all_ties ? 1 : 0);  // all ties of the piece go
@@ -120,7 +121,7 @@ Applied apply_threshold(std::span<float> values, std::int64_t cols, std::uint8_t
         size, cutting.piece, [&](std::int64_t i, std::int64_t from, std::int64_t to) {
           const auto at = static_cast<std::size_t>(i);
           parts[at] = prune_rows(
-              round + from, to - from, cutting.layout,
+              round + from, to - from, cutting.layout, out + begin + from,
               mask == nullptr ? nullptr : mask + cutting.mask_offset(begin + from),
               threshold.bits, ties[at], whole[at] != 0);
         });
@@ -146,7 +147,7 @@ Applied apply_score_threshold(std::span<float> values, std::int64_t cols,
                   col, scores);
       float keep[kScores];
       std::copy_n(scores, n, keep);
-      std::int64_t kept = prune_row(keep, n, threshold.bits, false, bits);
+      std::int64_t kept = prune_row(keep, n, threshold.bits, false, keep, bits);
       for (std::int64_t i = 0; i < n && threshold.ties != 0; ++i) {
         if ((std::bit_cast<std::uint32_t>(scores[i]) & kernels::kMagnitudeMask) !=
             threshold.bits) {

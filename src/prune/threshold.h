@@ -49,9 +49,9 @@ struct Applied {
 };
 
 /// Zeroes by magnitude in rows of `cols` values (all values are whole rows); a row's mask
-/// begins at a byte. `mask` may be null. Uses threads.
-Applied apply_threshold(std::span<float> values, std::int64_t cols, std::uint8_t* mask,
-                        Threshold& threshold);
+/// begins at a byte. `out` may be where the values are, `mask` null. Uses threads.
+Applied apply_threshold(std::span<const float> values, std::int64_t cols, float* out,
+                        std::uint8_t* mask, Threshold& threshold);
 
 /// Likewise by score; `first` is the index of values[0] among those that compete.
 Applied apply_score_threshold(std::span<float> values, std::int64_t cols,

@@ -40,9 +40,10 @@ void make_finite(const float* values, std::int64_t n, float infinity, float* out
 // A batch under way, and the memory for it.
 struct Coder::Batch {
   ErrorFigures* figures;
-  std::int64_t offset = 0;           // of the batch among the elements of the figures
-  const float* originals = nullptr;  // the values
-  const float* values = nullptr;     // the same, finite
+  std::int64_t offset = 0;          // of the batch among the elements of the figures
+  const float* original = nullptr;  // the values
+  const float* values = nullptr;    // the same, finite
+  const float* against = nullptr;   // what errors are measured against
   const float* scales = nullptr;
   const float* divisors = nullptr;
   const float* zero_points = nullptr;  // null for a symmetric scheme
@@ -60,7 +61,7 @@ struct Coder::Batch {
   std::uint32_t positive[kBatchGroups];  // bits of the largest of each group
   std::uint32_t negative[kBatchGroups];
 
-  [[nodiscard]] Measured measured() const { return {figures, offset, originals, scales}; }
+  [[nodiscard]] Measured measured() const { return {figures, offset, against, scales}; }
   void use(const GroupScale& one, bool symmetric) {
     one_scale = true;
     scales = &one.scale;
@@ -195,7 +196,8 @@ Failure Coder::encode(const Run& run, ErrorFigures& figures) const {
 Failure Coder::encode_batch(const Run& run, Batch& batch) const {
   const std::int64_t n = run.elements();
   if (n == 0) return {};
-  batch.originals = batch.values = values_.read(run.first, n, batch.converted);
+  batch.original = batch.values = values_.read(run.first, n, batch.converted);
+  batch.against = originals(run.first, batch.original);
   Plain left = {batch.all_scales, batch.all_divisors,
                 halves_ && options_.figures ? batch.bytes : nullptr};
   if (encode_plain(run, batch.values, left) == run.groups) {
@@ -224,7 +226,7 @@ Failure Coder::encode_batch(const Run& run, Batch& batch) const {
     if (options_.non_finite == NonFinite::kError) {
       return {Failure::kNonFinite, values_.first_non_finite(run.first, n), 0};
     }
-    make_finite(batch.originals, n, 0, batch.finite);
+    make_finite(batch.original, n, 0, batch.finite);
     batch.values = batch.finite;
     kernels::absmax_groups({batch.values, run.groups, run.size, run.last},
                            batch.positive);
@@ -246,7 +248,7 @@ Failure Coder::encode_batch(const Run& run, Batch& batch) const {
   }
   if (failure) return failure;
   if (!finite) {
-    make_finite(batch.originals, n, std::numeric_limits<float>::max(), batch.finite);
+    make_finite(batch.original, n, std::numeric_limits<float>::max(), batch.finite);
     batch.limit = true;
   }
   encode_values(run, batch);

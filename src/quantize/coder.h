@@ -41,6 +41,8 @@ struct CoderOptions {
   bool checked = false;         ///< with `one`: known to be finite and not to exceed it
   NonFinite non_finite = NonFinite::kError;
   bool figures = false;
+  const float* originals =
+      nullptr;  ///< what errors are measured against, if other values
   bool stream = false;
 };
 
@@ -102,6 +104,10 @@ class Coder {
   void measure_long_group(const Run& group, const float* values, const Plain& left,
                           ErrorFigures& figures, std::int64_t offset) const;
   void measure(const kernels::EncodeGroups& args, const Measured& of) const;
+  /// What the errors of values from element `first` of the part on are measured against.
+  [[nodiscard]] const float* originals(std::int64_t first, const float* values) const {
+    return options_.originals == nullptr ? values : options_.originals + first;
+  }
   Failure encode_long_group(const Run& group, ErrorFigures& figures,
                             std::int64_t offset) const;
   Failure scan_long_group(const Run& group, CoderOptions& options) const;

@@ -52,7 +52,7 @@ void Coder::measure_long_group(const Run& group, const float* values, const Plai
     args.in = {values + i, 1, n, n};
     args.divisors = left.divisors;
     args.one_scale = true;
-    measure(args, {&total, i, values + i, left.scales,
+    measure(args, {&total, i, originals(group.first + i, values + i), left.scales,
                    left.bytes == nullptr ? nullptr : left.bytes + i});
   }
   figures.merge(total, offset);

@@ -270,12 +270,12 @@ Status Quantizer::scan_whole(const TensorView& tensor) {
 }
 
 Status Quantizer::encode(TensorView part, std::int64_t first, const CodeSpans& out,
-                         ErrorFigures* figures) const {
+                         ErrorFigures* figures, std::span<const float> originals) const {
   if (needs_scan()) {
     return Status::invalid_argument(
         prefix() + "encode() before the scale of the tensor is known, expected scan()");
   }
-  return encode_part(part, first, out, false, figures);
+  return encode_part(part, first, out, false, figures, originals);
 }
 
 Status Quantizer::encode_with_scales(TensorView part, std::int64_t first,
@@ -284,15 +284,21 @@ Status Quantizer::encode_with_scales(TensorView part, std::int64_t first,
     return Status::invalid_argument(
         prefix() + "stored scales with layout kBlocks, expected layout kSplit");
   }
-  return encode_part(part, first, out, true, figures);
+  return encode_part(part, first, out, true, figures, {});
 }
 
 Status Quantizer::encode_part(const TensorView& part, std::int64_t first,
                               const CodeSpans& out, bool scales_are_stored,
-                              ErrorFigures* figures) const {
+                              ErrorFigures* figures,
+                              std::span<const float> originals) const {
   PITH_OK(check_part(part, first));
   const Values values(part);
   const std::int64_t n = values.count();
+  if (!originals.empty() && std::ssize(originals) != n) {
+    return Status::invalid_argument(
+        fmt::format("{}{} originals given, expected as many as the part has values, {}",
+                    prefix(), originals.size(), n));
+  }
   const std::int64_t end = first + n;
   const std::int64_t alignment = scheme_.part_alignment(shape_);
   if (first % alignment != 0 || (end % alignment != 0 && end != shape_.elements())) {
@@ -315,6 +321,7 @@ Status Quantizer::encode_part(const TensorView& part, std::int64_t first,
   CoderOptions options;
   options.non_finite = non_finite_;
   options.figures = figures != nullptr;
+  options.originals = originals.empty() ? nullptr : originals.data();
   options.stream = std::cmp_greater_equal(out.codes.size(), kStreamBytes);
   std::int64_t size = scheme_.group_size(shape_);
   if (scales_are_stored) options.scales = CoderOptions::Scales::kStored;

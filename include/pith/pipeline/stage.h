@@ -93,6 +93,15 @@ class StageStream {
   virtual Status feed(std::span<const float> values);
   virtual Status end_pass();
   virtual Status apply(std::span<float> values) = 0;
+  /// True if chunks of whole rows may come in any order and from several threads at once:
+  /// by feed_apart() while a pass is needed, by apply_apart() afterwards. `first` is the
+  /// first element of a chunk.
+  [[nodiscard]] virtual bool works_apart() const { return false; }
+  virtual Status feed_apart(std::span<const float> values, std::int64_t first);
+  /// Leaves the values as they are and writes to `out`, which may be where they are.
+  /// `mask` as in apply_with_mask(), or empty.
+  virtual Status apply_apart(std::span<const float> values, std::int64_t first,
+                             std::span<float> out, std::span<std::byte> mask);
   /// What each column must be multiplied by to be as it was, if the stage scales columns
   /// (Storage::column_scale); after the passes.
   [[nodiscard]] virtual std::span<const float> column_scale() const { return {}; }

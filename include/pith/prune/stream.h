@@ -65,6 +65,16 @@ class PruneStream {
   /// was needed NaN is found here.
   Status apply(std::span<float> rows, std::span<std::byte> mask = {});
 
+  /// True if rows may come in any order and from several threads at once, by
+  /// feed_apart() while a pass is needed and by apply_apart() afterwards: one tensor, and
+  /// what goes does not depend on the rows before.
+  [[nodiscard]] bool works_apart() const;
+  /// feed() of rows that begin at element `first`.
+  Status feed_apart(std::span<const float> rows, std::int64_t first);
+  /// apply() likewise, which leaves them as they are and writes to `out`.
+  Status apply_apart(std::span<const float> rows, std::int64_t first,
+                     std::span<float> out, std::span<std::byte> mask = {});
+
   /// The largest magnitude of what is kept, if passes have told it.
   [[nodiscard]] std::optional<float> largest() const;
 
@@ -81,6 +91,7 @@ class PruneStream {
 
  private:
   struct Impl;
+  Status check_apply(std::size_t values, std::size_t mask) const;
   explicit PruneStream(std::unique_ptr<Impl> impl);
   std::unique_ptr<Impl> impl_;
 };

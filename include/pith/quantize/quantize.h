@@ -133,10 +133,13 @@ class Quantizer {
 
   /// Writes the codes of a part and the scales of its groups: code_offset(),
   /// group_offset() of Scheme tell where they belong in the whole. With `figures`, adds
-  /// the part's figures to it, as elements from `first` on. kInvalidArgument if a scan is
-  /// missing or the part or the spans do not fit; kNotFinite as quantize(). Thread-safe.
+  /// the part's figures to it, as elements from `first` on; of the error against
+  /// `originals` if the part has been changed before (pruned, say), as many values.
+  /// kInvalidArgument if a scan is missing or the part or the spans do not fit; kNotFinite
+  /// as quantize(). Thread-safe.
   Status encode(TensorView part, std::int64_t first, const CodeSpans& out,
-                ErrorFigures* figures = nullptr) const;
+                ErrorFigures* figures = nullptr,
+                std::span<const float> originals = {}) const;
   /// The same with scales (and zero points) that are already in `out`, positive and
   /// finite or 0, found by another method; layout kBlocks is refused.
   Status encode_with_scales(TensorView part, std::int64_t first, const CodeSpans& out,
@@ -154,7 +157,8 @@ class Quantizer {
   Status finish_scan();
   Status scan_whole(const TensorView& tensor);
   Status encode_part(const TensorView& part, std::int64_t first, const CodeSpans& out,
-                     bool scales_are_stored, ErrorFigures* figures) const;
+                     bool scales_are_stored, ErrorFigures* figures,
+                     std::span<const float> originals) const;
   [[nodiscard]] std::string prefix() const;
 
   Scheme scheme_;
