@@ -107,7 +107,6 @@ class Engine {
     for (TensorPlan* tensor : batch) {
       TensorRun& run = runs.emplace_back(plan_, *tensor, writer_, options_);
       run_of[tensor->source] = &run;
-      PITH_OK(list.add_aligned(tensor->source, run.alignment(), run.strips()));
       const TensorInfo& info = plan_.source->tensors()[tensor->source];
       // A pass is work too, but what is shown is what is done.
       const auto tell = [&](std::int64_t /*bytes*/) {
@@ -117,6 +116,7 @@ class Engine {
       const auto joint = joint_.find(tensor);
       PITH_OK(run.prepare(tell, scratch_,
                           joint == joint_.end() ? nullptr : std::move(joint->second)));
+      PITH_OK(list.add_aligned(tensor->source, run.alignment(), run.strips()));
     }
     PITH_OK(encode(list, runs, run_of));
     for (std::size_t i = 0; i < batch.size(); ++i) {

@@ -46,8 +46,9 @@ class PruneStageStream : public StageStream {
   Status feed_apart(std::span<const float> values, std::int64_t first) override {
     return stream_.feed_apart(values, first);
   }
-  Status apply_apart(std::span<const float> values, std::int64_t first,
-                     std::span<float> out, std::span<std::byte> mask) override {
+  Result<std::int64_t> apply_apart(std::span<const float> values, std::int64_t first,
+                                   std::span<float> out,
+                                   std::span<std::byte> mask) override {
     return stream_.apply_apart(values, first, out, mask);
   }
   Status rewind() override {

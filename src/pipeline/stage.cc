@@ -38,8 +38,10 @@ Status StageStream::feed_apart(std::span<const float> /*values*/,
   return Status::unsupported("the stage takes rows in their order only");
 }
 
-Status StageStream::apply_apart(std::span<const float> /*values*/, std::int64_t /*first*/,
-                                std::span<float> /*out*/, std::span<std::byte> /*mask*/) {
+Result<std::int64_t> StageStream::apply_apart(std::span<const float> /*values*/,
+                                              std::int64_t /*first*/,
+                                              std::span<float> /*out*/,
+                                              std::span<std::byte> /*mask*/) {
   return Status::unsupported("the stage takes rows in their order only");
 }
 

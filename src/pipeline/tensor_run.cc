@@ -4,7 +4,6 @@
 #include <cstring>
 #include <numeric>
 
-#include "src/base/bits.h"
 #include "src/base/text.h"
 #include "src/kernels/convert.h"
 #include "src/kernels/mask.h"
@@ -54,10 +53,10 @@ bool TensorRun::needs_passes() const {
 }
 
 // As many as are written with 256 KiB: shorter writes cost more per byte, longer ones ask
-// the system for more memory in one piece than it has at hand. Stages change one strip
-// after the other, in turns.
+// the system for more memory in one piece than it has at hand. Where stages change one
+// strip after the other, in turns, a turn is short.
 std::int64_t TensorRun::strips() const {
-  if (tensor_.copied || !tensor_.stages.empty()) return 1;
+  if (tensor_.copied || (!tensor_.stages.empty() && !apart_)) return 1;
   const auto& scheme = tensor_.record.scheme;
   return 32 / (scheme ? scheme->bits : bits_of(*tensor_.record.dtype));
 }
@@ -71,7 +70,7 @@ Status TensorRun::encode(CompressWorker& worker, const Piece& piece) {
   for (Piece strip = piece; strip.begin < end; strip.begin += step) {
     strip.count = std::min(step, end - strip.begin);
     PITH_TRY(work.source, read(worker, strip, work.before));
-    if (!tensor_.stages.empty()) PITH_OK(change(worker, strip, work));
+    if (!tensor_.stages.empty()) PITH_OK(change(worker, piece, strip, work));
     add_sample(work.source, strip.begin);
     PITH_OK(tensor_.record.scheme ? store_codes(worker, piece, strip, work)
                                   : store_values(worker, piece, strip, work));
@@ -108,52 +107,34 @@ Result<TensorView> TensorRun::read(CompressWorker& worker, const Piece& piece,
   return part_view(DType::kF32, piece.count, std::as_bytes(values));
 }
 
-Status TensorRun::change(CompressWorker& worker, const Piece& piece, PieceWork& work) {
-  const std::span<float> values = as_floats(use_buffer(worker.values, piece.count * 4));
+Status TensorRun::change(CompressWorker& worker, const Piece& piece, const Piece& strip,
+                         PieceWork& work) {
+  const std::span<float> values = as_floats(use_buffer(worker.values, strip.count * 4));
   work.after = values;
   if (whole_.size() > 0) {  // nonzero_ is known already
-    std::memcpy(values.data(), whole_.data() + piece.begin * 4, values.size_bytes());
+    std::memcpy(values.data(), whole_.data() + strip.begin * 4, values.size_bytes());
     return {};
   }
-  const std::int64_t row_bytes = (tensor_.header.shape.cols() + 7) / 8;
-  std::span<std::byte> mask;
-  if (tensor_.sparse()) {
-    mask = use_buffer(worker.mask, piece.count / tensor_.header.shape.cols() * row_bytes);
-  }
+  work.nonzero.resize(streams_.size());
+  std::span<const float> from = work.before;
   if (!apart_) {
-    std::copy(work.before.begin(), work.before.end(), values.begin());
+    std::copy(from.begin(), from.end(), values.begin());
     if (!change_turns_.wait_for(piece.number)) return gave_up();
   }
-  std::span<const float> from = work.before;
   for (std::size_t i = 0; i < streams_.size(); ++i, from = values) {
     const bool masks = tensor_.sparse() && i + 1 == streams_.size();
+    const auto mask = masks ? mask_of(piece, strip, work) : std::span<std::byte>();
     if (apart_) {
-      PITH_OK(streams_[i]->apply_apart(from, piece.begin, values,
-                                       masks ? mask : std::span<std::byte>()));
-    } else {
-      PITH_OK(masks ? streams_[i]->apply_with_mask(values, mask)
-                    : streams_[i]->apply(values));
+      PITH_TRY(const std::int64_t nonzero,
+               streams_[i]->apply_apart(from, strip.begin, values, mask));
+      work.nonzero[i] += nonzero;
+      continue;
     }
-    work.nonzero.push_back(kernels::count_nonzero(values.data(), piece.count));
+    PITH_OK(masks ? streams_[i]->apply_with_mask(values, mask)
+                  : streams_[i]->apply(values));
+    work.nonzero[i] += kernels::count_nonzero(values.data(), strip.count);
   }
   if (!apart_) change_turns_.done();
-  if (tensor_.sparse()) return count_kept(piece, mask, row_bytes, work);
-  return {};
-}
-
-// Where the kept values of each row begin, which those of all pieces before tell.
-Status TensorRun::count_kept(const Piece& piece, std::span<const std::byte> mask,
-                             std::int64_t row_bytes, PieceWork& work) {
-  for (std::size_t at = 0; at < mask.size(); at += static_cast<std::size_t>(row_bytes)) {
-    work.row_offsets.push_back(work.kept);
-    work.kept += count_bits(mask.subspan(at, static_cast<std::size_t>(row_bytes)));
-  }
-  if (!kept_turns_.wait_for(piece.number)) return gave_up();
-  work.base = kept_;
-  kept_ += work.kept;
-  kept_turns_.done();
-  for (std::int64_t& offset : work.row_offsets) offset += work.base;
-  work.mask = mask;
   return {};
 }
 
@@ -178,7 +159,6 @@ void TensorRun::add_sample(const TensorView& source, std::int64_t first) {
 
 void TensorRun::give_up() {
   change_turns_.give_up();
-  kept_turns_.give_up();
   finish_turns_.give_up();
 }
 

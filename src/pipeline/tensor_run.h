@@ -58,7 +58,7 @@ class TensorRun {
 
   /// Pieces begin at multiples of it.
   [[nodiscard]] std::int64_t alignment() const;
-  /// Strips that a piece may have.
+  /// Strips that a piece may have; after prepare().
   [[nodiscard]] std::int64_t strips() const;
   /// Makes streams and the quantizer, and runs their passes with all threads. `progress` is
   /// told of bytes read. `scratch` is used again by the next tensor: fresh memory is slow.
@@ -108,9 +108,11 @@ class TensorRun {
   Status copy(CompressWorker& worker, const Piece& piece);
   Result<TensorView> read(CompressWorker& worker, const Piece& piece,
                           std::span<const float>& values);
-  Status change(CompressWorker& worker, const Piece& piece, PieceWork& work);
-  Status count_kept(const Piece& piece, std::span<const std::byte> mask,
-                    std::int64_t row_bytes, PieceWork& work);
+  Status change(CompressWorker& worker, const Piece& piece, const Piece& strip,
+                PieceWork& work);
+  [[nodiscard]] std::int64_t kept_bytes() const;
+  [[nodiscard]] std::span<std::byte> mask_of(const Piece& piece, const Piece& strip,
+                                             const PieceWork& work) const;
   Status clean(std::span<float> values, std::int64_t first) const;
   void make_room(CompressWorker& worker, const Piece& piece, PieceWork& work) const;
   Status store_values(CompressWorker& worker, const Piece& piece, const Piece& strip,
@@ -121,7 +123,8 @@ class TensorRun {
                    std::span<const float> after, PieceWork& work) const;
   void undo_column_scale(const Piece& strip, std::span<float> values) const;
   void pack_words(std::span<const std::byte> codes, std::span<std::byte> words) const;
-  void gather(CompressWorker& worker, const Piece& piece, PieceWork& work) const;
+  void gather(const Piece& piece, const Piece& strip, std::span<const std::byte> from,
+              PieceWork& work) const;
   Status finish_piece(const Piece& piece, PieceWork& work);
   /// Adds to a part, in the order of its bytes; small pieces wait until they are many, or
   /// the last.
@@ -142,9 +145,8 @@ class TensorRun {
   std::vector<Part> parts_;
   bool apart_ = false;  // streams take pieces in any order
   Turns change_turns_;
-  Turns kept_turns_;
   Turns finish_turns_;
-  std::int64_t kept_ = 0;       // of a sparse tensor, before the piece whose turn it is
+  std::int64_t kept_ = 0;       // of a sparse tensor, in the pieces that had their turn
   std::uint8_t half_byte_ = 0;  // a code of 4 bits that waits for its neighbour
   std::vector<std::int64_t> nonzero_;
   ErrorFigures figures_;

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <bit>
 
+#include "src/base/bits.h"
 #include "src/base/text.h"
 #include "src/kernels/convert.h"
 #include "src/pipeline/gather.h"
@@ -30,6 +31,12 @@ std::span<std::byte> part_of(std::span<std::byte> all, std::int64_t begin,
 
 void TensorRun::make_room(CompressWorker& worker, const Piece& piece,
                           PieceWork& work) const {
+  if (tensor_.sparse()) {
+    const std::int64_t cols = tensor_.header.shape.cols();
+    work.mask = use_buffer(worker.mask, piece.count / cols * ((cols + 7) / 8));
+    // Stores come before it is known what is kept.
+    work.gathered = use_buffer(worker.out, (piece.count + 8) * kept_bytes());
+  }
   if (!tensor_.record.scheme) {
     if (tensor_.record.dtype == DType::kF32) return;
     work.out = work.codes = use_buffer(worker.codes, piece.count * 2);
@@ -96,7 +103,10 @@ Status TensorRun::store_values(CompressWorker& worker, const Piece& piece,
   }
   add_figures(strip, work.before, decoded, work);
   if (sample_) sample_->add_after(strip.begin, decoded);
-  if (tensor_.sparse()) gather(worker, piece, work);
+  if (tensor_.sparse()) {
+    const auto first = static_cast<std::size_t>((strip.begin - piece.begin) * 2);
+    gather(piece, strip, dtype == DType::kF32 ? work.out : work.out.subspan(first), work);
+  }
   return {};
 }
 
@@ -172,7 +182,7 @@ Status TensorRun::store_codes(CompressWorker& worker, const Piece& piece,
     const std::int64_t at = row * word_row_bytes(shape.cols(), scheme.bits);
     pack_words(out.codes, work.words.subspan(static_cast<std::size_t>(at)));
   }
-  if (tensor_.sparse()) gather(worker, piece, work);
+  if (tensor_.sparse()) gather(piece, strip, out.codes, work);
   return {};
 }
 
@@ -194,28 +204,43 @@ void TensorRun::pack_words(std::span<const std::byte> codes,
   }
 }
 
-// Values or codes that the mask keeps; those of 4 bits one per byte, until the turn tells
-// which half of a byte they begin in.
-void TensorRun::gather(CompressWorker& worker, const Piece& piece,
-                       PieceWork& work) const {
-  const std::optional<Scheme>& scheme = tensor_.record.scheme;
-  const bool halves = scheme && scheme->bits == 4;
-  const std::int64_t size = scheme ? 1 : bits_of(*tensor_.record.dtype) / 8;
+// Of a kept value or code; those of 4 bits are one per byte, until the turn tells which
+// half of a byte they begin in.
+std::int64_t TensorRun::kept_bytes() const {
+  return tensor_.record.scheme ? 1 : bits_of(*tensor_.record.dtype) / 8;
+}
+
+std::span<std::byte> TensorRun::mask_of(const Piece& piece, const Piece& strip,
+                                        const PieceWork& work) const {
   const std::int64_t cols = tensor_.header.shape.cols();
-  // Room for eight more: stores come before it is known what is kept.
-  const std::span<std::byte> out = use_buffer(worker.out, (work.kept + 8) * size);
-  const KeptRows kept{reinterpret_cast<const std::uint8_t*>(work.mask.data()),
-                      piece.count / cols, cols};
-  if (halves) {
-    gather_halves(kept, work.out, scheme->group == Group::kFlatBlock, out.data());
-  } else if (size == 1) {
-    gather_rows<std::uint8_t>(kept, work.out, out.data());
-  } else if (size == 2) {
-    gather_rows<std::uint16_t>(kept, work.out, out.data());
+  const std::int64_t row_bytes = (cols + 7) / 8;
+  const std::int64_t first = (strip.begin - piece.begin) / cols;
+  return part_of(work.mask, first * row_bytes, (first + strip.count / cols) * row_bytes);
+}
+
+// Values or codes of a strip that the mask keeps.
+void TensorRun::gather(const Piece& piece, const Piece& strip,
+                       std::span<const std::byte> from, PieceWork& work) const {
+  const std::optional<Scheme>& scheme = tensor_.record.scheme;
+  const std::int64_t cols = tensor_.header.shape.cols();
+  const std::span<std::byte> mask = mask_of(piece, strip, work);
+  const KeptRows kept{reinterpret_cast<const std::uint8_t*>(mask.data()),
+                      strip.count / cols, cols};
+  std::byte* const to = work.gathered.data() + work.kept * kept_bytes();
+  if (scheme && scheme->bits == 4) {
+    gather_halves(kept, from, scheme->group == Group::kFlatBlock, to);
+  } else if (kept_bytes() == 1) {
+    gather_rows<std::uint8_t>(kept, from, to);
+  } else if (kept_bytes() == 2) {
+    gather_rows<std::uint16_t>(kept, from, to);
   } else {
-    gather_rows<std::uint32_t>(kept, work.out, out.data());
+    gather_rows<std::uint32_t>(kept, from, to);
   }
-  work.out = out.first(static_cast<std::size_t>(work.kept * size));
+  const auto row_bytes = static_cast<std::size_t>((cols + 7) / 8);
+  for (std::size_t at = 0; at < mask.size(); at += row_bytes) {
+    work.row_offsets.push_back(work.kept);
+    work.kept += count_bits(mask.subspan(at, row_bytes));
+  }
 }
 
 Status TensorRun::finish_piece(const Piece& piece, PieceWork& work) {
@@ -244,10 +269,15 @@ Status TensorRun::finish_piece(const Piece& piece, PieceWork& work) {
     work.zero_points = {};
   }
   if (!finish_turns_.wait_for(piece.number)) return gave_up();
+  if (tensor_.sparse()) {
+    for (std::int64_t& offset : work.row_offsets) offset += kept_;
+    work.out = work.gathered.first(static_cast<std::size_t>(work.kept * kept_bytes()));
+    kept_ += work.kept;
+  }
   if (tensor_.sparse() && tensor_.record.scheme && tensor_.record.scheme->bits == 4) {
     // Two codes per byte through the whole tensor.
-    const bool last = work.base + work.kept == tensor_.record.kept;
-    std::int64_t at = work.base;
+    const bool last = kept_ == tensor_.record.kept;
+    std::int64_t at = kept_ - work.kept;
     for (const std::byte code : work.out) {
       if (at++ % 2 == 0) {
         half_byte_ = static_cast<std::uint8_t>(code);

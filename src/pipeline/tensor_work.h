@@ -40,18 +40,19 @@ struct TensorRun::PieceWork {
   std::span<const float> before;  // the same as f32, if it was needed
   std::span<const float> after;   // what is to be stored, if stages changed it
 
-  // Of the strips so far. Stages see one strip at a time, so the last four are of one.
+  // Of the strips so far.
   std::span<std::byte> codes;  // codes, or values in a shorter type
   std::span<std::byte> scales;
   std::span<std::byte> zero_points;
   std::span<std::byte> words;         // codes packed anew
   std::span<const std::byte> out;     // what is written: one of these, or values
   std::vector<ErrorFigures> figures;  // of each strip
-  std::span<const std::byte> mask;
-  std::vector<std::int64_t> row_offsets;
   std::vector<std::int64_t> nonzero;  // after each stage
-  std::int64_t base = 0;              // values kept in all pieces before
-  std::int64_t kept = 0;              // in this one
+  // Of sparse tensors.
+  std::span<std::byte> mask;
+  std::span<std::byte> gathered;  // what is kept, with room for all and eight more
+  std::vector<std::int64_t> row_offsets;  // from the first value of the piece
+  std::int64_t kept = 0;
 };
 
 }  // namespace pith

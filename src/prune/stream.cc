@@ -403,8 +403,9 @@ Status PruneStream::apply(std::span<float> rows, std::span<std::byte> mask) {
   return {};
 }
 
-Status PruneStream::apply_apart(std::span<const float> rows, std::int64_t first,
-                                std::span<float> out, std::span<std::byte> mask) {
+Result<std::int64_t> PruneStream::apply_apart(std::span<const float> rows,
+                                              std::int64_t first, std::span<float> out,
+                                              std::span<std::byte> mask) {
   PITH_OK(impl_->check_apart(rows.size(), first));
   PITH_OK(check_apply(rows.size(), mask.size()));
   if (!impl_->fed) {
@@ -415,7 +416,7 @@ Status PruneStream::apply_apart(std::span<const float> rows, std::int64_t first,
   const std::lock_guard lock(impl_->mutex);
   impl_->pruned += applied.pruned;
   impl_->after += {static_cast<std::int64_t>(rows.size()), applied.nonzero};
-  return {};
+  return applied.nonzero;
 }
 
 void PruneStream::rewind() {

@@ -147,7 +147,7 @@ std::int64_t Coder::encode_plain(const Run& run, const float* values, Plain& lef
 
 // Encodes a run of chunks with the scale they share. False if that is left to others: its
 // values are not what they were, or the scheme is another.
-bool Coder::encode_with_one_scale(const Run& run) const {
+bool Coder::encode_with_one_scale(const Run& run, const float* values) const {
   if (options_.scales != Scales::kOne || !scheme_.symmetric || options_.one.inverse ||
       packing_of(scheme_) == kernels::Packing::kInt4Halves ||
       group_stride(scheme_, 2 * run.size) != 2 * group_stride(scheme_, run.size)) {
@@ -155,7 +155,7 @@ bool Coder::encode_with_one_scale(const Run& run) const {
   }
   kernels::EncodeGroups args = code_args(run.code, run.size);
   const std::int64_t n = run.elements();
-  args.in = {values_.read(run.first, 0, nullptr), 1, n, n};
+  args.in = {values, 1, n, n};
   args.divisors = &options_.one.divisor;
   args.one_scale = true;
   args.limit = options_.one.limit;
@@ -173,11 +173,12 @@ Failure Coder::encode(const Run& run, ErrorFigures& figures) const {
   batch.figures = &figures;
   const std::int64_t stride = group_stride(scheme_, run.size);
   const bool whole = values_.is_f32() && !options_.figures && run.size <= kPieceElements;
-  if (whole && encode_with_one_scale(run)) return {};
   std::int64_t g = 0;
   if (whole) {
+    const float* const values = values_.read(run.first, 0, nullptr);
+    if (encode_with_one_scale(run, values)) return {};
     Plain nothing;
-    g = encode_plain(run, values_.read(run.first, 0, nullptr), nothing);
+    g = encode_plain(run, values, nothing);
   }
   for (; g < run.groups; g += step) {
     if (is_long && !whole) {
@@ -211,6 +212,12 @@ Failure Coder::encode_batch(const Run& run, Batch& batch) const {
     of.counted = args.packing == kernels::Packing::kInt4Halves;
     if (of.counted) batch.figures->saturated += left.saturated;
     measure(args, of);
+    return {};
+  }
+  if (encode_with_one_scale(run, batch.values)) {
+    if (!options_.figures) return {};
+    batch.use(options_.one, true);
+    measure(value_args(run, batch), batch.measured());
     return {};
   }
   std::uint32_t largest = 0;
@@ -339,13 +346,18 @@ Failure Coder::read_scales(const Run& run, Batch& batch) const {
   return {};
 }
 
-void Coder::encode_values(const Run& run, Batch& batch) const {
+kernels::EncodeGroups Coder::value_args(const Run& run, const Batch& batch) const {
   kernels::EncodeGroups args = code_args(run.code, run.size);
   args.in = {batch.values, run.groups, run.size, run.last};
   args.divisors = batch.divisors;
   args.zero_points = batch.zero_points;
   args.one_scale = batch.one_scale;
   args.limit = batch.limit;
+  return args;
+}
+
+void Coder::encode_values(const Run& run, Batch& batch) const {
+  const kernels::EncodeGroups args = value_args(run, batch);
   kernels::encode_groups(args);
   if (batch.inverse) {  // as in GGUF, where infinite quotients leave bytes of 0
     for (std::int64_t g = 0; g < run.groups; ++g) {

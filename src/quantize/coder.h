@@ -96,7 +96,7 @@ class Coder {
     std::int64_t saturated = 0;
   };
 
-  bool encode_with_one_scale(const Run& run) const;
+  bool encode_with_one_scale(const Run& run, const float* values) const;
   std::int64_t encode_plain(const Run& run, const float* values, Plain& left,
                             std::uint32_t largest = 0) const;
   std::int64_t encode_long_rows(const Run& run, ErrorFigures& figures,
@@ -116,6 +116,8 @@ class Coder {
   Failure find_asymmetric_scales(const Run& run, Batch& batch) const;
   Failure read_scales(const Run& run, Batch& batch) const;
   void find_symmetric_extremes(const Run& run, Batch& batch) const;
+  [[nodiscard]] kernels::EncodeGroups value_args(const Run& run,
+                                                 const Batch& batch) const;
   void encode_values(const Run& run, Batch& batch) const;
   [[nodiscard]] GroupScale read_scale(std::int64_t group) const;
   void write_scale(std::int64_t group, const GroupScale& scale) const;

@@ -99,9 +99,10 @@ class StageStream {
   [[nodiscard]] virtual bool works_apart() const { return false; }
   virtual Status feed_apart(std::span<const float> values, std::int64_t first);
   /// Leaves the values as they are and writes to `out`, which may be where they are.
-  /// `mask` as in apply_with_mask(), or empty.
-  virtual Status apply_apart(std::span<const float> values, std::int64_t first,
-                             std::span<float> out, std::span<std::byte> mask);
+  /// `mask` as in apply_with_mask(), or empty. Returns how many values are not zero.
+  virtual Result<std::int64_t> apply_apart(std::span<const float> values,
+                                           std::int64_t first, std::span<float> out,
+                                           std::span<std::byte> mask);
   /// What each column must be multiplied by to be as it was, if the stage scales columns
   /// (Storage::column_scale); after the passes.
   [[nodiscard]] virtual std::span<const float> column_scale() const { return {}; }

@@ -71,9 +71,10 @@ class PruneStream {
   [[nodiscard]] bool works_apart() const;
   /// feed() of rows that begin at element `first`.
   Status feed_apart(std::span<const float> rows, std::int64_t first);
-  /// apply() likewise, which leaves them as they are and writes to `out`.
-  Status apply_apart(std::span<const float> rows, std::int64_t first,
-                     std::span<float> out, std::span<std::byte> mask = {});
+  /// apply() likewise, which leaves them as they are, writes to `out` and returns how many
+  /// values there are not zero.
+  Result<std::int64_t> apply_apart(std::span<const float> rows, std::int64_t first,
+                                   std::span<float> out, std::span<std::byte> mask = {});
 
   /// The largest magnitude of what is kept, if passes have told it.
   [[nodiscard]] std::optional<float> largest() const;
