@@ -63,6 +63,9 @@ struct Decoder {
 template <Packing kPacking>
 class UpperCodes {
  public:
+  static constexpr int kParts = static_cast<int>(kUnpacked / kLanes);
+  using D8 = hn::Repartition<std::int8_t, DF>;
+
   HWY_INLINE UpperCodes() {
     for (int part = 0; part < kParts; ++part) {
       alignas(32) std::int8_t from[4 * kLanes];
@@ -73,28 +76,34 @@ class UpperCodes {
       }
       order_[part] = hn::Load(D8(), from);
     }
+    alignas(32) std::uint32_t shifts[kLanes];
+    for (int i = 0; i < kLanes; ++i) shifts[i] = i % 2 == 0 ? 4 : 0;
+    shifts_ = hn::Load(kDU, shifts);
+  }
+
+  // The bytes of a block, with codes that have a sign.
+  [[nodiscard]] HWY_INLINE hn::Vec<D8> Load(const std::uint8_t* codes) const {
+    const auto bytes = hn::LoadDup128(D8(), reinterpret_cast<const std::int8_t*>(codes));
+    if constexpr (kPacking == Packing::kInt4) return bytes;
+    return hn::Xor(bytes, hn::Set(D8(), static_cast<std::int8_t>(0x88)));
   }
 
   // Part `part` of a block, times 2^28.
-  [[nodiscard]] HWY_INLINE VF Of(hn::Vec<hn::Repartition<std::int8_t, DF>> bytes,
-                                 int part) const {
+  [[nodiscard]] HWY_INLINE VF Of(hn::Vec<D8> bytes, int part) const {
     const VU all = hn::BitCast(kDU, hn::TableLookupBytesOr0(bytes, order_[part]));
-    const VU half = hn::Set(kDU, 0xf0000000u);
-    if constexpr (kPacking == Packing::kInt4Halves) {
-      const VU codes = hn::And(part < kParts / 2 ? hn::ShiftLeft<4>(all) : all, half);
-      return hn::ConvertTo(kDF,
-                           hn::BitCast(kDI, hn::Xor(codes, hn::Set(kDU, 0x80000000u))));
+    const VU upper_half = hn::Set(kDU, 0xf0000000u);
+    VU codes;
+    if constexpr (kPacking == Packing::kInt4) {
+      codes = hn::And(hn::Shl(all, shifts_), upper_half);
     } else {
-      const VU codes = hn::And(hn::OddEven(all, hn::ShiftLeft<4>(all)), half);
-      return hn::ConvertTo(kDF, hn::BitCast(kDI, codes));
+      codes = part < kParts / 2 ? hn::ShiftLeft<4>(all) : hn::And(all, upper_half);
     }
+    return hn::ConvertTo(kDF, hn::BitCast(kDI, codes));
   }
 
-  static constexpr int kParts = static_cast<int>(kUnpacked / kLanes);
-
  private:
-  using D8 = hn::Repartition<std::int8_t, DF>;
   hn::Vec<D8> order_[kParts];
+  VU shifts_;  // of codes in the lower and upper halves of bytes, in turns
 };
 
 // Such codes are multiplied with scale / 2^28, which is exact: for other scales, the
@@ -114,11 +123,9 @@ HWY_INLINE void DecodeGroup(const std::uint8_t* codes, std::int64_t n, float sca
   }
   std::int64_t i = 0;
   if (HWY_LIKELY(HasUpperScale(scale))) {
-    constexpr hn::Repartition<std::int8_t, DF> d8;
     const Decoder<kStream, kZeroPoint> upper(scale * 0x1p-28F, zero_point * 0x1p28F);
     for (; i + kUnpacked <= n; i += kUnpacked) {
-      const auto bytes =
-          hn::LoadDup128(d8, reinterpret_cast<const std::int8_t*>(codes + i / 2));
+      const auto bytes = uppers.Load(codes + i / 2);
       for (int part = 0; part < UpperCodes<kPacking>::kParts; ++part) {
         upper.Values(uppers.Of(bytes, part), out + i + part * kLanes);
       }
