@@ -35,17 +35,23 @@ HWY_INLINE VU Doubled(VF sum) {
   return hn::Add(bits, bits);
 }
 
+// In pairs of bytes: what the sums of two vectors have in common, and the 128.
+using DPairs = hn::Repartition<std::uint16_t, DF>;
+using VPairs = hn::Vec<DPairs>;
+HWY_INLINE VPairs GatherMask() {
+  return hn::Set(DPairs(), std::uint16_t{(0x87 ^ 0x80) << 8 | 0x80});
+}
+
 // The codes of four vectors in their order, from doubled sums.
-HWY_INLINE V8 Gather(VU a, VU b, VU c, VU d) {
-  constexpr hn::Repartition<std::uint16_t, DF> d16;
+HWY_INLINE V8 Gather(VU a, VU b, VU c, VU d, VPairs mask) {
+  constexpr DPairs d16;
   // The upper halves: a byte 0x87, which all sums have, and the code + 128.
   const auto ab =
       hn::OddEven(hn::BitCast(d16, b), hn::BitCast(d16, hn::ShiftRight<16>(a)));
   const auto cd =
       hn::OddEven(hn::BitCast(d16, d), hn::BitCast(d16, hn::ShiftRight<16>(c)));
-  // Lane i: bytes of a, c, b, d; the constant clears 0x87 and takes the 128 off again.
-  const auto mixed = hn::Xor(hn::Xor(ab, hn::ShiftLeft<8>(cd)),
-                             hn::Set(d16, std::uint16_t{(0x87 ^ 0x80) << 8 | 0x80}));
+  // Lane i: bytes of a, c, b, d; the mask clears 0x87 and takes the 128 off again.
+  const auto mixed = hn::Xor(hn::Xor(ab, hn::ShiftLeft<8>(cd)), mask);
   alignas(16) static constexpr std::int8_t kGather[16] = {0, 4, 8, 12, 2, 6, 10, 14,
                                                           1, 5, 9, 13, 3, 7, 11, 15};
   const V8 gathered =
@@ -95,7 +101,8 @@ struct Coder {
 
   static HWY_INLINE V8 Codes(const float* values, const CodeRule& rule) {
     return Gather(Code(values, rule), Code(values + kLanes, rule),
-                  Code(values + 2 * kLanes, rule), Code(values + 3 * kLanes, rule));
+                  Code(values + 2 * kLanes, rule), Code(values + 3 * kLanes, rule),
+                  GatherMask());
   }
 };
 
@@ -152,13 +159,23 @@ constexpr float kLargestFactor = 0x1p100F;
 // halfway between two integers, whose sum would be one place above an integer if it were
 // exact, has 0, 1 or 2 behind the point; and with any other number there, a sum is on the
 // same side of that integer as the definition's.
+struct FastLimits {
+  VF low;
+  VF high;
+  VPairs mask = Fixed(GatherMask());
+
+  HWY_INLINE FastLimits(int smallest, int largest)
+      : low(hn::Set(kDF, kOffset + static_cast<float>(smallest))),
+        high(hn::Set(kDF, kOffset + static_cast<float>(largest))) {}
+};
 template <bool kLimit>
-HWY_INLINE bool FastCodes(const float* values, VF factor, VF low, VF high, V8& codes) {
-  constexpr hn::Repartition<std::uint16_t, DF> d16;
+HWY_INLINE bool FastCodes(const float* values, VF factor, const FastLimits& limits,
+                          V8& codes) {
+  constexpr DPairs d16;
   const VF offset = hn::Set(kDF, kOffset);
   const auto code = [&](std::int64_t i) HWY_ATTR {
     VF sum = hn::MulAdd(hn::LoadU(kDF, values + i), factor, offset);
-    if constexpr (kLimit) sum = hn::Min(hn::Max(sum, low), high);
+    if constexpr (kLimit) sum = hn::Min(hn::Max(sum, limits.low), limits.high);
     return Doubled(sum);
   };
   const VU a = code(0);
@@ -170,7 +187,7 @@ HWY_INLINE bool FastCodes(const float* values, VF factor, VF low, VF high, V8& c
                                 hn::Min(hn::BitCast(d16, c), hn::BitCast(d16, d)));
   const auto beyond = hn::SaturatedSub(smallest, hn::Set(d16, std::uint16_t{2 * 2}));
   if (HWY_UNLIKELY(!hn::AllFalse(d16, hn::Eq(beyond, hn::Zero(d16))))) return false;
-  codes = Gather(a, b, c, d);
+  codes = Gather(a, b, c, d, limits.mask);
   return true;
 }
 

@@ -95,8 +95,7 @@ void EncodeSome(const EncodeGroups& args, const BatchFactors& all, std::int64_t 
   const bool one_scale = args.one_scale;
   const float* values = args.in.values + begin * size;
   std::uint8_t* out = args.codes + begin * stride;
-  const VF low = hn::Set(kDF, kOffset + static_cast<float>(args.low));
-  const VF high = hn::Set(kDF, kOffset + static_cast<float>(args.high));
+  const FastLimits limits(args.low, args.high);
   for (std::int64_t g = begin; g < end; ++g, values += size, out += stride) {
     const std::int64_t n = g + 1 < args.in.groups ? size : args.in.last;
     const VF factor = hn::Set(kDF, all.of[one_scale ? 0 : g - begin]);
@@ -104,7 +103,7 @@ void EncodeSome(const EncodeGroups& args, const BatchFactors& all, std::int64_t 
     std::int64_t i = 0;
     for (; i + kStep <= n; i += kStep) {
       V8 codes;
-      if (!kFast || !FastCodes<kLimit>(values + i, factor, low, high, codes)) {
+      if (!kFast || !FastCodes<kLimit>(values + i, factor, limits, codes)) {
         codes = ExactCodes(RuleOf(args, g), values + i);
       }
       if constexpr (kPacking == Packing::kInt4Halves) {
@@ -157,8 +156,7 @@ std::int64_t EncodeStreams(const EncodeGroups& args, VF factor, VU& largest) {
   // An odd number of lines: streams that are a power of two apart meet in the caches.
   const std::int64_t lines = args.in.last / (kStreams * kLine);
   const std::int64_t apart = (lines - (lines % 2 == 0 ? 1 : 0)) * kLine;
-  const VF low = hn::Set(kDF, kOffset + static_cast<float>(args.low));
-  const VF high = hn::Set(kDF, kOffset + static_cast<float>(args.high));
+  const FastLimits limits(args.low, args.high);
   VU most = hn::Zero(kDU);
   for (std::int64_t at = 0; at < apart; at += kLine) {
     for (std::int64_t s = 0; s < kStreams; ++s) {
@@ -172,7 +170,7 @@ std::int64_t EncodeStreams(const EncodeGroups& args, VF factor, VU& largest) {
         }
         most = hn::Max(most, LaneMax<Absmax>(values + i, kStep));
         V8 codes;
-        if (HWY_UNLIKELY(!FastCodes<kLimit>(values + i, factor, low, high, codes))) {
+        if (HWY_UNLIKELY(!FastCodes<kLimit>(values + i, factor, limits, codes))) {
           codes = ExactCodes(RuleOf(args, 0), values + i);
         }
         Store<kPacking, kStream>(codes, out + CodeBytes<kPacking>(i));

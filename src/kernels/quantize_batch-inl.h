@@ -27,17 +27,37 @@ constexpr std::int64_t kBlock = 32;
 struct MagnitudeLanes {
   VU largest;
 
+  // What scans of all groups share.
+  struct Mask {
+    VU magnitude = Fixed(hn::Set(kDU, kMagnitudeMask));
+    HWY_INLINE Mask() {}
+    [[nodiscard]] HWY_INLINE VU Of(const float* values) const {
+      return hn::And(Bits(values), magnitude);
+    }
+  };
+
   HWY_INLINE MagnitudeLanes() : largest(hn::Zero(kDU)) {}
 
   HWY_INLINE void Set(std::uint32_t bits) { largest = hn::Set(kDU, bits); }
 
-  HWY_INLINE void Add(const float* values) {
-    for (std::int64_t i = 0; i < kBlock; i += 4 * kLanes, values += 4 * kLanes) {
-      const VU a = hn::Max(Absmax::Of(Bits(values)), Absmax::Of(Bits(values + kLanes)));
-      const VU b = hn::Max(Absmax::Of(Bits(values + 2 * kLanes)),
-                           Absmax::Of(Bits(values + 3 * kLanes)));
-      largest = hn::Max(largest, hn::Max(a, b));
+  // The first block of a group, and any other.
+  HWY_INLINE void Begin(const float* values, const Mask& mask) {
+    largest = Four(values, mask);
+    for (std::int64_t i = 4 * kLanes; i < kBlock; i += 4 * kLanes) {
+      largest = hn::Max(largest, Four(values + i, mask));
     }
+  }
+  HWY_INLINE void Add(const float* values, const Mask& mask) {
+    const VU before = largest;
+    Begin(values, mask);
+    largest = hn::Max(largest, before);
+  }
+
+ private:
+  static HWY_INLINE VU Four(const float* values, const Mask& mask) {
+    const VU a = hn::Max(mask.Of(values), mask.Of(values + kLanes));
+    const VU b = hn::Max(mask.Of(values + 2 * kLanes), mask.Of(values + 3 * kLanes));
+    return hn::Max(a, b);
   }
 };
 
@@ -46,10 +66,19 @@ struct SignedLanes {
   VU positive;
   VU negative;
 
+  struct Mask {};
+
   HWY_INLINE SignedLanes() : positive(hn::Zero(kDU)), negative(hn::Zero(kDU)) {}
 
-  HWY_INLINE void Add(const float* values) {
-    for (std::int64_t i = 0; i < kBlock; i += kLanes) {
+  HWY_INLINE void Begin(const float* values, Mask mask) {
+    positive = negative = Bits(values);
+    AddFrom(kLanes, values, mask);
+  }
+  HWY_INLINE void Add(const float* values, Mask mask) { AddFrom(0, values, mask); }
+
+ private:
+  HWY_INLINE void AddFrom(std::int64_t first, const float* values, Mask) {
+    for (std::int64_t i = first; i < kBlock; i += kLanes) {
       const VU bits = Bits(values + i);
       positive = LargestPositive::Max(positive, bits);
       negative = LargestNegative::Max(negative, bits);

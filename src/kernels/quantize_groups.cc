@@ -39,8 +39,7 @@ struct BlockCoder {
 
   const EncodeGroups& args;
   std::int8_t* bytes;  // or null
-  VF low;
-  VF high;
+  FastLimits limits;
   V8 low_byte;  // in registers: a store of codes could change what is behind a reference
   V8 high_byte;
   std::uint64_t saturated = 0;  // if there are bytes
@@ -48,14 +47,13 @@ struct BlockCoder {
   HWY_INLINE explicit BlockCoder(const QuantizeGroups& groups)
       : args(groups.codes),
         bytes(kPacking == Packing::kInt8 ? nullptr : groups.bytes),
-        low(hn::Set(kDF, kOffset + static_cast<float>(args.low))),
-        high(hn::Set(kDF, kOffset + static_cast<float>(args.high))),
+        limits(args.low, args.high),
         low_byte(hn::Set(kD8, static_cast<std::int8_t>(args.low))),
         high_byte(hn::Set(kD8, static_cast<std::int8_t>(args.high))) {}
 
   HWY_INLINE V8 Step(const float* values, VF factor, const float* divisor) {
     V8 codes;
-    if (HWY_LIKELY(FastCodes<kLimitValues>(values, factor, low, high, codes))) {
+    if (HWY_LIKELY(FastCodes<kLimitValues>(values, factor, limits, codes))) {
       if constexpr (kLimitBytes) {
         const V8 limited = hn::Min(hn::Max(codes, low_byte), high_byte);
         if (bytes != nullptr) {
@@ -119,6 +117,15 @@ constexpr std::int64_t kFetch = 256;  // values ahead of those that are scanned
 // Longer streams would be no faster.
 constexpr std::int64_t kMostVisits = 511;
 
+template <class Lanes>
+HWY_INLINE Lanes Scanned(const float* values, std::int64_t size,
+                         const typename Lanes::Mask& mask) {
+  Lanes lanes;
+  lanes.Begin(values, mask);
+  for (std::int64_t i = kBlock; i < size; i += kBlock) lanes.Add(values + i, mask);
+  return lanes;
+}
+
 // Groups from `first` on, as many as are done in so many visits of each stream. kSize: of
 // a group, or 0 if it is known only here. False if a group is not ordinary.
 template <class Lanes, Packing kPacking, bool kLimit, bool kStream, std::int64_t kSize>
@@ -130,6 +137,7 @@ bool QuantizeStreams(const QuantizeGroups& args, std::int64_t first,
   const std::int64_t stride = codes.stride;
   const std::int64_t apart = visits * kEach;
   BlockCoder<kPacking, kLimit> coder(args);
+  const typename Lanes::Mask mask;
   Batch<kGroups, kEach> ring[2];
   for (std::int64_t visit = 0; visit < 2 && visit < visits; ++visit) {
     Batch<kGroups, kEach>& batch = ring[visit];
@@ -137,9 +145,7 @@ bool QuantizeStreams(const QuantizeGroups& args, std::int64_t first,
     batch.apart = apart;
     for (std::int64_t k = 0; k < kGroups; ++k) {
       const float* values = codes.in.values + batch.Group(k) * size;
-      Lanes lanes;
-      for (std::int64_t i = 0; i < size; i += kBlock) lanes.Add(values + i);
-      batch.Scanned(k, lanes);
+      batch.Scanned(k, Scanned<Lanes>(values, size, mask));
     }
   }
   if (!FindBatch<Lanes>(args, ring[0])) return false;
@@ -165,7 +171,7 @@ bool QuantizeStreams(const QuantizeGroups& args, std::int64_t first,
           if (HWY_LIKELY(ahead > 0)) {
             hwy::Prefetch(later + i + kFetch);
             hwy::Prefetch(later + i + kFetch + 16);
-            lanes.Add(later + i);
+            i == 0 ? lanes.Begin(later, mask) : lanes.Add(later + i, mask);
           }
           coder.template Encode<kStream>(from + i, factor, batch.divisors + k + e,
                                          to + (kPacking == Packing::kInt4 ? i / 2 : i));
@@ -224,11 +230,12 @@ std::int64_t QuantizeLong(const QuantizeGroups& args, std::int64_t groups) {
   BlockCoder<kPacking, kLimit> coder(args);
   Batch<1, 1> batch;
   batch.apart = 0;
+  const typename Lanes::Mask mask;
   Lanes lanes;
   if (args.largest != 0) {
     lanes.Set(args.largest);
   } else {
-    for (std::int64_t i = 0; i < size; i += kBlock) lanes.Add(first + i);
+    lanes = Scanned<Lanes>(first, size, mask);
   }
   for (std::int64_t g = 0; g < groups; ++g) {
     batch.first = g;
@@ -249,7 +256,7 @@ std::int64_t QuantizeLong(const QuantizeGroups& args, std::int64_t groups) {
     lanes = Lanes();
     for (std::int64_t i = 0; i < size; i += kBlock) {
       Fetch(first, (g + 1) * size + i);
-      lanes.Add(values + size + i);
+      lanes.Add(values + size + i, mask);
       encode(i);
     }
   }

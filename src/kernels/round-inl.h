@@ -27,6 +27,16 @@ constexpr DU kDU;
 constexpr std::int64_t kLanes =
     static_cast<std::int64_t>(hwy::HWY_NAMESPACE::MaxLanes(DF()));
 
+// A constant that stays in a register: behind a branch, gcc makes it anew each time, in
+// three instructions.
+template <class V>
+HWY_INLINE V Fixed(V v) {
+#if HWY_ARCH_X86 && HWY_COMPILER_GCC
+  __asm__("" : "+x"(v.raw));
+#endif
+  return v;
+}
+
 // The nearest integer, as f32. kHalfUp knows the largest code.
 template <Rounding kRounding>
 HWY_INLINE VF RoundToInteger(VF t, int high) {
