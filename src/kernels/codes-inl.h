@@ -27,35 +27,43 @@ constexpr std::int64_t kStep = 4 * kLanes;  // values of a step, codes of a vect
 // makes the nearest integer of what is left when these are cut off. The last place of it
 // is for ties; see FastCodes().
 constexpr float kOffset = 384.5F + 0x1p-15F;
+// The same for codes of 4 bits: a number in [128, 256) has 16 bits behind the point.
+constexpr float kNibbleOffset = 192.5F + 0x1p-16F;
 
 // Bits of sums with kOffset, once to the left: code + 128 in the third byte, below it what
-// is behind the point.
+// is behind the point. Those with kNibbleOffset have that, and code + 64, without.
 HWY_INLINE VU Doubled(VF sum) {
   const VU bits = hn::BitCast(kDU, sum);
   return hn::Add(bits, bits);
 }
 
-// In pairs of bytes: what the sums of two vectors have in common, and the 128.
+// In pairs of bytes, what the sums of two vectors have that is not code: 128 in the third
+// byte and 0x87 in the fourth, or 64 and 0x43.
 using DPairs = hn::Repartition<std::uint16_t, DF>;
 using VPairs = hn::Vec<DPairs>;
-HWY_INLINE VPairs GatherMask() {
-  return hn::Set(DPairs(), std::uint16_t{(0x87 ^ 0x80) << 8 | 0x80});
+template <bool kNibbles>
+HWY_INLINE VPairs CommonBytes() {
+  return hn::Set(DPairs(), kNibbles ? std::uint16_t{(0x43 + 0x40) << 8 | 0x40}
+                                    : std::uint16_t{(0x87 + 0x80 - 0x100) << 8 | 0x80});
 }
 
-// The codes of four vectors in their order, from doubled sums.
-HWY_INLINE V8 Gather(VU a, VU b, VU c, VU d, VPairs mask) {
+// The codes of four vectors, from the bits of sums: those of lane i of a, c, b and d one
+// after the other.
+HWY_INLINE V8 Mix(VU a, VU b, VU c, VU d, VPairs common) {
   constexpr DPairs d16;
-  // The upper halves: a byte 0x87, which all sums have, and the code + 128.
   const auto ab =
       hn::OddEven(hn::BitCast(d16, b), hn::BitCast(d16, hn::ShiftRight<16>(a)));
   const auto cd =
       hn::OddEven(hn::BitCast(d16, d), hn::BitCast(d16, hn::ShiftRight<16>(c)));
-  // Lane i: bytes of a, c, b, d; the mask clears 0x87 and takes the 128 off again.
-  const auto mixed = hn::Xor(hn::Xor(ab, hn::ShiftLeft<8>(cd)), mask);
+  const auto mixed = hn::Add(ab, hn::ShiftLeft<8>(cd));
+  return hn::Sub(hn::BitCast(kD8, mixed), hn::BitCast(kD8, common));
+}
+
+// Mixed codes in the order of their values.
+HWY_INLINE V8 Order(V8 mixed) {
   alignas(16) static constexpr std::int8_t kGather[16] = {0, 4, 8, 12, 2, 6, 10, 14,
                                                           1, 5, 9, 13, 3, 7, 11, 15};
-  const V8 gathered =
-      hn::TableLookupBytes(hn::BitCast(kD8, mixed), hn::LoadDup128(kD8, kGather));
+  const V8 gathered = hn::TableLookupBytes(mixed, hn::LoadDup128(kD8, kGather));
   if constexpr (kLanes == 8) {
     alignas(32) static constexpr std::int32_t kOrder[8] = {0, 4, 1, 5, 2, 6, 3, 7};
     return hn::BitCast(kD8, hn::TableLookupLanes(hn::BitCast(kDI, gathered),
@@ -100,9 +108,9 @@ struct Coder {
   }
 
   static HWY_INLINE V8 Codes(const float* values, const CodeRule& rule) {
-    return Gather(Code(values, rule), Code(values + kLanes, rule),
-                  Code(values + 2 * kLanes, rule), Code(values + 3 * kLanes, rule),
-                  GatherMask());
+    return Mix(Code(values, rule), Code(values + kLanes, rule),
+               Code(values + 2 * kLanes, rule), Code(values + 3 * kLanes, rule),
+               CommonBytes<false>());
   }
 };
 
@@ -121,7 +129,7 @@ HWY_INLINE V8 CodesByRounding(const CodeRule& rule, const float* values) {
   return hn::Zero(kD8);
 }
 
-// The codes of kStep values of a group.
+// The codes of kStep values of a group, mixed.
 inline HWY_NOINLINE V8 ExactCodes(const CodeRule& rule, const float* values) {
   if (rule.has_zero_point) return CodesByRounding<false, true, true>(rule, values);
   if (rule.inverse) {
@@ -151,43 +159,49 @@ HWY_INLINE VI Saturated(const CodeRule& rule, const float* values) {
 constexpr float kSmallestFactor = 0x1p-100F;
 constexpr float kLargestFactor = 0x1p100F;
 
-// Sums are low and high at most: limits of codes, with kOffset in them. False if the
-// definition has to decide, as the nearest integer is in doubt. A sum differs from what
-// the definition rounds, and kOffset, by less than 1.3 units of its last place: half of
-// one by its own rounding, a quarter each by those of the factor, the product (where it is
-// rounded) and the quotient of the definition, 2^-5 by the sum of half_up. So a quotient
-// halfway between two integers, whose sum would be one place above an integer if it were
-// exact, has 0, 1 or 2 behind the point; and with any other number there, a sum is on the
-// same side of that integer as the definition's.
+template <bool kNibbles>
 struct FastLimits {
-  VF low;
+  static constexpr float kOffsetOf = kNibbles ? kNibbleOffset : kOffset;
+
+  VF low;  // limits of codes, with the offset in them
   VF high;
-  VPairs mask = Fixed(GatherMask());
+  VPairs common = Fixed(CommonBytes<kNibbles>());
 
   HWY_INLINE FastLimits(int smallest, int largest)
-      : low(hn::Set(kDF, kOffset + static_cast<float>(smallest))),
-        high(hn::Set(kDF, kOffset + static_cast<float>(largest))) {}
+      : low(hn::Set(kDF, kOffsetOf + static_cast<float>(smallest))),
+        high(hn::Set(kDF, kOffsetOf + static_cast<float>(largest))) {}
 };
-template <bool kLimit>
-HWY_INLINE bool FastCodes(const float* values, VF factor, const FastLimits& limits,
-                          V8& codes) {
+
+// Mixed codes; kNibbles: of 4 bits, or at most some steps outside. False if the
+// definition has to decide, as the nearest integer is in doubt. A sum differs from what
+// the definition rounds, and the offset, by less than 1.3 units of its last place: half of
+// one by its own rounding, a quarter each by those of the factor, the product (where it is
+// rounded) and the quotient of the definition, 2^-5 by the sum of half_up; less of codes
+// of 4 bits, whose quotients are smaller. So a quotient halfway between two integers,
+// whose sum would be one place above an integer if it were exact, has 0, 1 or 2 behind the
+// point; and with any other number there, a sum is on the same side of that integer as the
+// definition's.
+template <bool kLimit, bool kNibbles>
+HWY_INLINE bool FastCodes(const float* values, VF factor,
+                          const FastLimits<kNibbles>& limits, V8& codes) {
   constexpr DPairs d16;
-  const VF offset = hn::Set(kDF, kOffset);
+  const VF offset = hn::Set(kDF, FastLimits<kNibbles>::kOffsetOf);
   const auto code = [&](std::int64_t i) HWY_ATTR {
     VF sum = hn::MulAdd(hn::LoadU(kDF, values + i), factor, offset);
     if constexpr (kLimit) sum = hn::Min(hn::Max(sum, limits.low), limits.high);
-    return Doubled(sum);
+    return kNibbles ? hn::BitCast(kDU, sum) : Doubled(sum);
   };
   const VU a = code(0);
   const VU b = code(kLanes);
   const VU c = code(2 * kLanes);
   const VU d = code(3 * kLanes);
-  // The upper halves are above 0x8000 and do not matter.
+  // The upper halves are above 0x4300 and do not matter.
   const auto smallest = hn::Min(hn::Min(hn::BitCast(d16, a), hn::BitCast(d16, b)),
                                 hn::Min(hn::BitCast(d16, c), hn::BitCast(d16, d)));
-  const auto beyond = hn::SaturatedSub(smallest, hn::Set(d16, std::uint16_t{2 * 2}));
+  constexpr std::uint16_t kInDoubt = kNibbles ? 2 : 2 * 2;
+  const auto beyond = hn::SaturatedSub(smallest, hn::Set(d16, kInDoubt));
   if (HWY_UNLIKELY(!hn::AllFalse(d16, hn::Eq(beyond, hn::Zero(d16))))) return false;
-  codes = Gather(a, b, c, d, limits.mask);
+  codes = Mix(a, b, c, d, limits.common);
   return true;
 }
 
@@ -207,19 +221,33 @@ HWY_INLINE bool MayStream(const EncodeGroups& args) {
 
 // ---- packing
 
-// Codes in [-8, 7] as halves of bytes: the even ones low, the odd ones high.
-HWY_INLINE void StoreInt4(V8 codes, std::uint8_t* out) {
-  constexpr hn::Repartition<std::uint16_t, D8> d16;
-  constexpr hn::Rebind<std::uint8_t, decltype(d16)> d8;
-  constexpr hn::RebindToSigned<decltype(d16)> ds16;
-  const auto pairs = hn::BitCast(d16, codes);
-  const auto low = hn::And(pairs, hn::Set(d16, std::uint16_t{0x0f}));
-  const auto high = hn::And(hn::ShiftRight<4>(pairs), hn::Set(d16, std::uint16_t{0xf0}));
-  hn::StoreU(hn::DemoteTo(d8, hn::BitCast(ds16, hn::Or(low, high))), d8, out);
+using DHalf = hn::Full128<std::uint8_t>;
+
+// Mixed codes in [-8, 7] as halves of bytes: the even ones low, the odd ones high.
+template <class V>
+HWY_INLINE void StoreInt4(V mixed, std::uint8_t* out) {
+  constexpr hn::Repartition<std::uint64_t, DF> d64;
+  constexpr hn::Repartition<std::uint8_t, DF> d8;
+  const auto codes = hn::BitCast(d64, hn::And(mixed, hn::Set(kD8, std::int8_t{0x0f})));
+  // Of lanes i and i + 1, i even: pairs of a, c, b and d.
+  const auto pairs = hn::BitCast(d8, hn::Or(codes, hn::ShiftRight<28>(codes)));
+  alignas(16) static constexpr std::uint8_t kGather[16] = {0, 8, 2, 10, 1, 9, 3, 11,
+                                                           0, 8, 2, 10, 1, 9, 3, 11};
+  const auto gathered = hn::TableLookupBytes(pairs, hn::LoadDup128(d8, kGather));
+  if constexpr (sizeof(V) == 32) {
+    constexpr hn::Full128<std::uint16_t> d16;
+    const auto all =
+        hn::InterleaveLower(d16, hn::BitCast(d16, hn::LowerHalf(gathered)),
+                            hn::BitCast(d16, hn::UpperHalf(DHalf(), gathered)));
+    hn::StoreU(hn::BitCast(DHalf(), all), DHalf(), out);
+  } else {
+    constexpr hn::Full64<std::uint8_t> half;
+    hn::StoreU(hn::LowerHalf(half, gathered), half, out);
+  }
 }
 
-// Elements k and k + 16 of a block of Q4_0, codes in [-8, 7], in byte k.
-using DHalf = hn::Full128<std::uint8_t>;
+// Elements k and k + 16 of a block of Q4_0, codes in [-8, 7], in byte k: in their order, in
+// one vector of mixed ones, or in two.
 HWY_INLINE void StoreHalves(hn::Vec<DHalf> first, hn::Vec<DHalf> second,
                             std::uint8_t* out) {
   constexpr DHalf d;
@@ -228,6 +256,29 @@ HWY_INLINE void StoreHalves(hn::Vec<DHalf> first, hn::Vec<DHalf> second,
   const auto high = hn::BitCast(d16, hn::Add(second, offset));
   hn::StoreU(hn::Or(hn::Add(first, offset), hn::BitCast(d, hn::ShiftLeft<4>(high))), d,
              out);
+}
+
+template <class V>
+HWY_INLINE void StoreHalves(const V (&mixed)[1], std::uint8_t* out) {
+  constexpr hn::Full128<std::uint32_t> d32;
+  const auto pairs =
+      hn::BitCast(DPairs(), hn::Add(mixed[0], hn::Set(kD8, std::int8_t{8})));
+  // The lower bytes: of a and c, of b and d.
+  const auto halves = hn::BitCast(kD8, hn::Or(pairs, hn::ShiftRight<4>(pairs)));
+  alignas(16) static constexpr std::int8_t kGather[16] = {0, 4, 8, 12, 2, 6, 10, 14,
+                                                          0, 4, 8, 12, 2, 6, 10, 14};
+  const auto gathered =
+      hn::BitCast(hn::Repartition<std::uint32_t, DF>(),
+                  hn::TableLookupBytes(halves, hn::LoadDup128(kD8, kGather)));
+  const auto all =
+      hn::InterleaveLower(d32, hn::LowerHalf(gathered), hn::UpperHalf(d32, gathered));
+  hn::StoreU(hn::BitCast(DHalf(), all), DHalf(), out);
+}
+
+template <class V>
+HWY_INLINE void StoreHalves(const V (&mixed)[2], std::uint8_t* out) {
+  StoreHalves(hn::BitCast(DHalf(), Order(mixed[0])),
+              hn::BitCast(DHalf(), Order(mixed[1])), out);
 }
 
 }  // namespace pith::kernels::HWY_NAMESPACE

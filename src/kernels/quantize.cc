@@ -51,14 +51,15 @@ struct BatchFactors {
   }
 };
 
+// Mixed codes.
 template <Packing kPacking, bool kStream>
 HWY_INLINE void Store(V8 codes, std::uint8_t* out) {
   if constexpr (kPacking == Packing::kInt4) {
     StoreInt4(codes, out);
   } else if constexpr (kStream) {
-    hn::Stream(codes, kD8, reinterpret_cast<std::int8_t*>(out));
+    hn::Stream(Order(codes), kD8, reinterpret_cast<std::int8_t*>(out));
   } else {
-    hn::StoreU(codes, kD8, reinterpret_cast<std::int8_t*>(out));
+    hn::StoreU(Order(codes), kD8, reinterpret_cast<std::int8_t*>(out));
   }
 }
 
@@ -95,26 +96,26 @@ void EncodeSome(const EncodeGroups& args, const BatchFactors& all, std::int64_t 
   const bool one_scale = args.one_scale;
   const float* values = args.in.values + begin * size;
   std::uint8_t* out = args.codes + begin * stride;
-  const FastLimits limits(args.low, args.high);
+  constexpr bool kNibbles = kPacking != Packing::kInt8;
+  const FastLimits<kNibbles> limits(args.low, args.high);
   for (std::int64_t g = begin; g < end; ++g, values += size, out += stride) {
     const std::int64_t n = g + 1 < args.in.groups ? size : args.in.last;
     const VF factor = hn::Set(kDF, all.of[one_scale ? 0 : g - begin]);
-    alignas(32) std::int8_t halves[32];
+    V8 halves[32 / kStep];
     std::int64_t i = 0;
     for (; i + kStep <= n; i += kStep) {
       V8 codes;
-      if (!kFast || !FastCodes<kLimit>(values + i, factor, limits, codes)) {
+      if (!kFast || !FastCodes<kLimit, kNibbles>(values + i, factor, limits, codes)) {
         codes = ExactCodes(RuleOf(args, g), values + i);
       }
       if constexpr (kPacking == Packing::kInt4Halves) {
-        hn::Store(codes, kD8, halves + i);
+        halves[i / kStep] = codes;
       } else {
         Store<kPacking, kStream>(codes, out + CodeBytes<kPacking>(i));
       }
     }
     if constexpr (kPacking == Packing::kInt4Halves) {
-      const auto* bytes = reinterpret_cast<const std::uint8_t*>(halves);
-      StoreHalves(hn::Load(DHalf(), bytes), hn::Load(DHalf(), bytes + 16), out);
+      StoreHalves(halves, out);
     } else if (i < n) {
       EncodeTail<kPacking>(args, g, values + i, n - i, out + CodeBytes<kPacking>(i));
     }
@@ -156,7 +157,8 @@ std::int64_t EncodeStreams(const EncodeGroups& args, VF factor, VU& largest) {
   // An odd number of lines: streams that are a power of two apart meet in the caches.
   const std::int64_t lines = args.in.last / (kStreams * kLine);
   const std::int64_t apart = (lines - (lines % 2 == 0 ? 1 : 0)) * kLine;
-  const FastLimits limits(args.low, args.high);
+  constexpr bool kNibbles = kPacking != Packing::kInt8;
+  const FastLimits<kNibbles> limits(args.low, args.high);
   VU most = hn::Zero(kDU);
   for (std::int64_t at = 0; at < apart; at += kLine) {
     for (std::int64_t s = 0; s < kStreams; ++s) {
@@ -170,7 +172,8 @@ std::int64_t EncodeStreams(const EncodeGroups& args, VF factor, VU& largest) {
         }
         most = hn::Max(most, LaneMax<Absmax>(values + i, kStep));
         V8 codes;
-        if (HWY_UNLIKELY(!FastCodes<kLimit>(values + i, factor, limits, codes))) {
+        if (HWY_UNLIKELY(
+                !(FastCodes<kLimit, kNibbles>(values + i, factor, limits, codes)))) {
           codes = ExactCodes(RuleOf(args, 0), values + i);
         }
         Store<kPacking, kStream>(codes, out + CodeBytes<kPacking>(i));

@@ -18,28 +18,17 @@ namespace pith::kernels::HWY_NAMESPACE {
 
 // ---- codes
 
-// The codes of a block of Q4_0, in one vector or in two.
-template <class V>
-HWY_INLINE void StoreBlockOfHalves(const V (&codes)[1], std::uint8_t* out) {
-  const auto bytes = hn::BitCast(hn::Repartition<std::uint8_t, D8>(), codes[0]);
-  StoreHalves(hn::LowerHalf(bytes), hn::UpperHalf(DHalf(), bytes), out);
-}
-
-template <class V>
-HWY_INLINE void StoreBlockOfHalves(const V (&codes)[2], std::uint8_t* out) {
-  StoreHalves(hn::BitCast(DHalf(), codes[0]), hn::BitCast(DHalf(), codes[1]), out);
-}
-
 template <Packing kPacking, bool kLimit>
 struct BlockCoder {
   // Codes of ordinary blocks of Q4_0 are at most a step outside: bytes hold them. Others
   // that are limited have ties there, which are none once their values are limited.
   static constexpr bool kLimitBytes = kLimit && kPacking == Packing::kInt4Halves;
   static constexpr bool kLimitValues = kLimit && !kLimitBytes;
+  static constexpr bool kNibbles = kPacking != Packing::kInt8;
 
   const EncodeGroups& args;
   std::int8_t* bytes;  // or null
-  FastLimits limits;
+  FastLimits<kNibbles> limits;
   V8 low_byte;  // in registers: a store of codes could change what is behind a reference
   V8 high_byte;
   std::uint64_t saturated = 0;  // if there are bytes
@@ -51,9 +40,10 @@ struct BlockCoder {
         low_byte(hn::Set(kD8, static_cast<std::int8_t>(args.low))),
         high_byte(hn::Set(kD8, static_cast<std::int8_t>(args.high))) {}
 
+  // Mixed codes.
   HWY_INLINE V8 Step(const float* values, VF factor, const float* divisor) {
     V8 codes;
-    if (HWY_LIKELY(FastCodes<kLimitValues>(values, factor, limits, codes))) {
+    if (HWY_LIKELY((FastCodes<kLimitValues, kNibbles>(values, factor, limits, codes)))) {
       if constexpr (kLimitBytes) {
         const V8 limited = hn::Min(hn::Max(codes, low_byte), high_byte);
         if (bytes != nullptr) {
@@ -91,20 +81,20 @@ struct BlockCoder {
     }
     if (kPacking != Packing::kInt8 && bytes != nullptr) {
       for (std::int64_t i = 0; i < kBlock / kStep; ++i) {
-        hn::StoreU(codes[i], kD8, bytes + (values - args.in.values) + i * kStep);
+        hn::StoreU(Order(codes[i]), kD8, bytes + (values - args.in.values) + i * kStep);
       }
     }
     if constexpr (kPacking == Packing::kInt4Halves) {
-      StoreBlockOfHalves(codes, out);
+      StoreHalves(codes, out);
       return;
     }
     for (std::int64_t i = 0; i < kBlock / kStep; ++i) {
       if constexpr (kPacking == Packing::kInt4) {
         StoreInt4(codes[i], out + i * kStep / 2);
       } else if constexpr (kStream) {
-        hn::Stream(codes[i], kD8, reinterpret_cast<std::int8_t*>(out + i * kStep));
+        hn::Stream(Order(codes[i]), kD8, reinterpret_cast<std::int8_t*>(out + i * kStep));
       } else {
-        hn::StoreU(codes[i], kD8, reinterpret_cast<std::int8_t*>(out + i * kStep));
+        hn::StoreU(Order(codes[i]), kD8, reinterpret_cast<std::int8_t*>(out + i * kStep));
       }
     }
   }
