@@ -76,16 +76,23 @@ bool BestReporter::ReportContext(const Context&) {
 
 void BestReporter::ReportRuns(const std::vector<Run>& runs) {
   std::vector<double> speeds;
+  std::vector<double> shares;
   for (const Run& run : runs) {
     if (run.run_type != Run::RT_Iteration || run.error_occurred) continue;
     const double seconds =
         run.real_accumulated_time / static_cast<double>(run.iterations);
     speeds.push_back(static_cast<double>(kCount) * 4 / seconds * 1e-9);
+    const auto share = run.counters.find(kShare);
+    if (share != run.counters.end()) shares.push_back(share->second);
   }
   if (speeds.empty()) return;
   std::sort(speeds.begin(), speeds.end());
   const std::string name = runs.front().run_name.function_name;
   speeds_[name] = speeds.back();
+  if (!shares.empty()) {
+    std::sort(shares.begin(), shares.end());
+    shares_[name] = shares[shares.size() / 2];
+  }
   fmt::print("{:<66} {:6.1f} {:6.1f} {:6.1f}\n", name, speeds.back(),
              speeds[speeds.size() / 2], speeds.front());
 }
@@ -93,6 +100,11 @@ void BestReporter::ReportRuns(const std::vector<Run>& runs) {
 double BestReporter::speed(const std::string& name) const {
   const auto found = speeds_.find(name);
   return found == speeds_.end() ? 0 : found->second;
+}
+
+double BestReporter::share(const std::string& name) const {
+  const auto found = shares_.find(name);
+  return found == shares_.end() ? 0 : found->second;
 }
 
 std::string machine() {
@@ -108,8 +120,10 @@ std::string machine() {
 
 std::string markdown(const BestReporter& best, const std::vector<Operation>& operations) {
   std::string text = machine() + "\n\n";
-  text += fmt::format("{} x {} f32 values ({} MiB), warm buffers, best of all runs.\n\n",
-                      kRows, kCols, kCount * 4 >> 20);
+  text += fmt::format(
+      "{} x {} f32 values ({} MiB), warm buffers, best of all runs; beside it: the "
+      "median of shares of the limit in the same moment.\n\n",
+      kRows, kCols, kCount * 4 >> 20);
   text +=
       "| limit: GB/s of f32 | 1 thread | 2 threads | reached by (2 threads) |\n"
       "|---|---|---|---|\n";
@@ -122,7 +136,8 @@ std::string markdown(const BestReporter& best, const std::vector<Operation>& ope
   }
   text +=
       "\n| operation: GB/s of f32 | 1 thread | 2 threads | of limit, 1 | of limit, 2 | "
-      "limit | floor |\n|---|---|---|---|---|---|---|\n";
+      "beside it, 1 | beside it, 2 | limit | floor "
+      "|\n|---|---|---|---|---|---|---|---|---|\n";
   for (const Operation& operation : operations) {
     text += fmt::format("| {} |", operation.name);
     for (const int threads : kThreads) {
@@ -133,6 +148,10 @@ std::string markdown(const BestReporter& best, const std::vector<Operation>& ope
       text +=
           fmt::format(" {:.2f} |", best.speed(benchmark_name(operation.name, threads)) /
                                        limit_of(best, operation, threads));
+    }
+    for (const int threads : kThreads) {
+      text +=
+          fmt::format(" {:.2f} |", best.share(benchmark_name(operation.name, threads)));
     }
     text += fmt::format(" {} | {} |\n", passes_of(operation), floor_of(operation));
   }

@@ -11,6 +11,9 @@
 
 namespace pith::bench {
 
+/// A counter: what a run reached of the limit beside it.
+inline constexpr const char* kShare = "share";
+
 /// Prints the best of each benchmark as soon as it has run, and remembers it.
 class BestReporter : public benchmark::BenchmarkReporter {
  public:
@@ -19,9 +22,12 @@ class BestReporter : public benchmark::BenchmarkReporter {
 
   /// GB/s of f32 of the best run; 0 if it has not run.
   [[nodiscard]] double speed(const std::string& name) const;
+  /// The median of what runs reached of the limit beside them; 0 if it was not measured.
+  [[nodiscard]] double share(const std::string& name) const;
 
  private:
   std::map<std::string, double> speeds_;
+  std::map<std::string, double> shares_;
 };
 
 /// Name of a benchmark: what it does, and with how many threads.
