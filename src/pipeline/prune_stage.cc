@@ -22,19 +22,13 @@ bool needs_matrix(Granularity granularity) {
 
 class PruneStageStream : public StageStream {
  public:
-  PruneStageStream(PruneStream stream, std::int64_t elements)
-      : stream_(std::move(stream)), elements_(elements) {}
+  explicit PruneStageStream(PruneStream stream) : stream_(std::move(stream)) {}
 
   void preview(std::span<const float> sample, std::int64_t run) override {
     stream_.preview(sample, run);
   }
   bool needs_pass() const override { return stream_.needs_pass(); }
-  std::int64_t memory_bytes() const override {
-    // Tables, and what a preview leaves to be collected; see PruneStream.
-    return stream_.needs_pass()
-               ? 2'600'000 + std::min<std::int64_t>(16'400'000, 4 * elements_)
-               : 0;
-  }
+  std::int64_t memory_bytes() const override { return stream_.memory_bytes(); }
   std::optional<float> largest() const override { return stream_.largest(); }
   Status feed(std::span<const float> values) override { return stream_.feed(values); }
   Status end_pass() override { return stream_.end_pass(); }
@@ -58,12 +52,11 @@ class PruneStageStream : public StageStream {
   Result<std::unique_ptr<StageStream>> part(std::size_t tensor) const override {
     PITH_TRY(PruneStream stream, stream_.part(tensor));
     return std::unique_ptr<StageStream>(
-        std::make_unique<PruneStageStream>(std::move(stream), elements_));
+        std::make_unique<PruneStageStream>(std::move(stream)));
   }
 
  private:
   PruneStream stream_;
-  std::int64_t elements_;  // of all its tensors
 };
 
 class PruneStage : public Stage {
@@ -122,14 +115,12 @@ class PruneStage : public Stage {
   Result<std::unique_ptr<StageStream>> stream(
       std::span<const TensorHeader> tensors) const override {
     std::vector<PruneStreamTensor> list;
-    std::int64_t elements = 0;
     for (const TensorHeader& tensor : tensors) {
       list.push_back({tensor.name, tensor.shape});
-      elements += tensor.shape.elements();
     }
     PITH_TRY(PruneStream stream, PruneStream::make(options_, std::move(list), joint()));
     return std::unique_ptr<StageStream>(
-        std::make_unique<PruneStageStream>(std::move(stream), elements));
+        std::make_unique<PruneStageStream>(std::move(stream)));
   }
 
  private:

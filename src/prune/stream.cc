@@ -283,6 +283,17 @@ bool PruneStream::needs_pass() const {
   return impl_->units && !impl_->chosen;
 }
 
+std::int64_t PruneStream::memory_bytes() const {
+  if (!needs_pass() || !impl_->elements) return 0;
+  constexpr std::int64_t kTables = 2'600'000;
+  constexpr std::int64_t kCollected = 16'400'000;
+  std::int64_t elements = 0;
+  for (const PruneStreamTensor& tensor : impl_->tensors) {
+    elements += tensor.shape.elements();
+  }
+  return kTables + std::min(kCollected, 4 * elements);
+}
+
 void PruneStream::preview(std::span<const float> sample, std::int64_t run) {
   if (impl_->elements) impl_->elements->preview(sample, run);
 }

@@ -3,10 +3,14 @@
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
+#include <algorithm>
+#include <atomic>
 #include <limits>
+#include <random>
 #include <vector>
 
 #include "pith/prune/magnitude.h"
+#include "src/base/parallel.h"
 #include "src/prune/oracle_test.h"
 #include "tests/support/values.h"
 
@@ -189,6 +193,90 @@ TEST(PruneStream, RewoundItGivesTheSameOnceMore) {
     ASSERT_TRUE(stream.apply(std::span(again).first(10)).ok());
     ASSERT_TRUE(stream.apply(std::span(again).subspan(10)).ok());
     EXPECT_EQ(once, again);
+  }
+}
+
+// Rows in any order and by several threads give the same, where they may.
+TEST(PruneStream, RowsApartGiveWhatPruneGives) {
+  constexpr std::int64_t kRows = 512;
+  constexpr std::int64_t kCols = 128;
+  const Shape shape = shape_of({kRows, kCols});
+  std::vector<float> values(static_cast<std::size_t>(kRows * kCols));
+  std::mt19937 random(7);
+  std::normal_distribution<float> normal;
+  for (float& value : values) value = normal(random);
+  PruneOptions rows;
+  rows.granularity = Granularity::kRow;
+  PruneOptions n_m;
+  n_m.granularity = Granularity::kNM;
+  PruneOptions each;
+  each.scope = PruneScope::kRow;
+  for (const PruneOptions& options : {PruneOptions(), rows, n_m, each}) {
+    std::vector<float> expected = values;
+    const Pruned pruned = prune({"w", expected, shape}, options).value();
+    PruneStream stream = PruneStream::make(options, {{"w", shape}}).value();
+    stream.preview(std::span(values).first(16384), 128);
+    while (stream.needs_pass()) {
+      if (stream.works_apart()) {
+        parallel_for(kRows / 8, [&](std::int64_t i) {
+          const std::int64_t first = (kRows / 8 - 1 - i) * 8 * kCols;
+          const auto some = std::span(values).subspan(static_cast<std::size_t>(first),
+                                                      std::size_t{8 * kCols});
+          EXPECT_TRUE(stream.feed_apart(some, first).ok());
+        });
+      } else {
+        ASSERT_TRUE(stream.feed(values).ok());
+      }
+      ASSERT_TRUE(stream.end_pass().ok());
+    }
+    ASSERT_TRUE(stream.works_apart());
+    std::vector<float> out(values.size(), 9.0f);
+    std::vector<std::byte> mask(values.size() / 8);
+    std::atomic<std::int64_t> nonzero = 0;
+    parallel_for(kRows / 8, [&](std::int64_t i) {
+      const std::int64_t first = (kRows / 8 - 1 - i) * 8 * kCols;
+      const auto at = static_cast<std::size_t>(first);
+      const Result<std::int64_t> left = stream.apply_apart(
+          std::span(values).subspan(at, 8 * kCols), first,
+          std::span(out).subspan(at, 8 * kCols), std::span(mask).subspan(at / 8, kCols));
+      ASSERT_TRUE(left.has_value());
+      nonzero += *left;
+    });
+    EXPECT_EQ(out, expected);
+    EXPECT_TRUE(std::ranges::equal(mask, pruned.mask.bytes()));
+    EXPECT_EQ(nonzero, pruned.after.nonzero);
+    EXPECT_EQ(stream.pruned(), pruned.pruned);
+  }
+}
+
+TEST(PruneStream, RowsApartAreChecked) {
+  const Shape shape = shape_of({256, 64});
+  std::vector<float> values(std::size_t{256} * 64);
+  for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(i + 1);
+  PruneStream stream = PruneStream::make({}, {{"w", shape}}).value();
+  EXPECT_FALSE(stream.works_apart());  // before a preview
+  stream.preview(values, 128);
+  ASSERT_TRUE(stream.works_apart());
+  EXPECT_FALSE(stream.feed_apart(std::span(values).first(64), 32).ok());
+  EXPECT_FALSE(stream.feed_apart(std::span(values).first(63), 0).ok());
+  EXPECT_FALSE(stream.feed_apart(std::span(values).first(128), 255 * 64).ok());
+  EXPECT_FALSE(stream.apply_apart(values, 0, values).has_value());  // too early
+  values[100] = std::numeric_limits<float>::quiet_NaN();
+  const Status nan = stream.feed_apart(std::span(values).subspan(64, 64), 64);
+  EXPECT_EQ(nan.code(), StatusCode::kNotFinite);
+  EXPECT_NE(nan.message().find("100"), std::string::npos) << nan.message();
+  EXPECT_FALSE(stream.end_pass().ok());  // rows are missing
+  // What goes depends on the rows before: ties are cut, or scores are drawn.
+  std::vector<float> ties(values.size(), 1.0f);
+  PruneOptions random;
+  random.importance = Importance::kRandom;
+  for (const PruneOptions& options : {PruneOptions(), random}) {
+    PruneStream ordered = PruneStream::make(options, {{"w", shape}}).value();
+    while (ordered.needs_pass()) {
+      ASSERT_TRUE(ordered.feed(ties).ok());
+      ASSERT_TRUE(ordered.end_pass().ok());
+    }
+    EXPECT_FALSE(ordered.works_apart());
   }
 }
 

@@ -299,6 +299,47 @@ TEST(Quantize, PercentileSaturatesAndIsCounted) {
   EXPECT_EQ(quantize(view(values, {100}), scheme).value().scale(0), 5 / 127.0F);
 }
 
+// Errors of values that were changed before are measured against what they were.
+TEST(Quantize, FiguresAgainstOriginals) {
+  std::vector<float> originals(std::size_t{6} * 4096);
+  for (std::size_t i = 0; i < originals.size(); ++i) {
+    originals[i] = std::sin(static_cast<float>(i)) + (i == 9000 ? 3.0F : 0.0F);
+  }
+  std::vector<float> changed = originals;
+  for (float& value : changed) value = std::fabs(value) < 0.5F ? 0 : value;
+  for (const Scheme& scheme :
+       {Scheme::int8_rows(), Scheme::int8_tensor(), Scheme::int8_blocks(32),
+        Scheme::int4_blocks(64), Scheme::q4_0(), Scheme::w4a16_asymmetric(32)}) {
+    const TensorView weight = view(changed, {6, 4096});
+    Quantizer quantizer = Quantizer::make(scheme, weight.shape()).value();
+    while (quantizer.needs_scan()) {
+      ASSERT_TRUE(quantizer.scan(weight, 0).ok());
+      ASSERT_TRUE(quantizer.end_scan().ok());
+    }
+    QuantizedTensor q = quantize(weight, scheme).value();
+    ErrorFigures figures;
+    ASSERT_TRUE(quantizer
+                    .encode(weight, 0,
+                            {q.codes.bytes(), q.scales.bytes(), q.zero_points.bytes()},
+                            &figures, originals)
+                    .ok());
+    const ErrorFigures expected = measure_error(originals, decoded(q)).value();
+    EXPECT_EQ(figures.count, expected.count);
+    EXPECT_NEAR(figures.rmse() / expected.rmse(), 1, 1e-6) << scheme.to_string();
+    EXPECT_NEAR(figures.mae() / expected.mae(), 1, 1e-6);
+    EXPECT_EQ(figures.max_error, expected.max_error);
+    EXPECT_EQ(figures.max_index, expected.max_index);
+    EXPECT_EQ(figures.zeros_before, expected.zeros_before);
+    EXPECT_EQ(figures.zeros_after, expected.zeros_after);
+    const std::span<const float> few = std::span(originals).first(7);
+    EXPECT_FALSE(quantizer
+                     .encode(weight, 0,
+                             {q.codes.bytes(), q.scales.bytes(), q.zero_points.bytes()},
+                             &figures, few)
+                     .ok());
+  }
+}
+
 TEST(Quantize, GivenScale) {
   Scheme scheme;
   scheme.rule = ScaleRule::kGiven;

@@ -48,6 +48,8 @@ class PruneStream {
   PruneStream(PruneStream&&) noexcept;
   PruneStream& operator=(PruneStream&&) noexcept;
 
+  /// Bytes that its passes hold at most, if they are many: those of a preview counted.
+  [[nodiscard]] std::int64_t memory_bytes() const;
   /// Values from all over the tensors, in runs of `run` neighbours, before the first pass;
   /// of use where elements are pruned by magnitude.
   void preview(std::span<const float> sample, std::int64_t run);
