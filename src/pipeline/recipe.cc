@@ -160,6 +160,7 @@ class FlagLines {
 }  // namespace
 
 Result<Recipe> recipe_from_flags(const RecipeFlags& flags) {
+  constexpr std::string_view kOption = "          ";  // of a stage, on a line of its own
   FlagLines lines;
   lines.add("--skip-embeddings", flags.skip_embeddings
                                      ? "version: 1\nskip_embeddings: true\nrules:\n"
@@ -174,24 +175,27 @@ Result<Recipe> recipe_from_flags(const RecipeFlags& flags) {
   }
   lines.add("--quantize", "  - match: '*'\n    stages:\n");
   if (!flags.prune.empty() || !flags.nm.empty()) {
-    std::vector<std::string> options;
-    if (!flags.nm.empty()) {
-      options.push_back(fmt::format("n_m: '{}'", flags.nm));
+    if (flags.nm.empty()) {
+      lines.add("--prune", fmt::format("      - prune:\n{}sparsity: {}\n", kOption,
+                                       flags.prune));
     } else {
-      options.push_back(fmt::format("sparsity: {}", flags.prune));
+      lines.add("--nm",
+                fmt::format("      - prune:\n{}n_m: '{}'\n", kOption, flags.nm));
     }
-    if (!flags.prune_metric.empty())
-      options.push_back("importance: " + flags.prune_metric);
-    if (flags.prune_metric == "random")
-      options.push_back(fmt::format("seed: {}", flags.seed));
-    lines.add(flags.nm.empty() ? "--prune" : "--nm",
-              fmt::format("      - prune: {{{}}}\n", fmt::join(options, ", ")));
+    if (!flags.prune_metric.empty()) {
+      lines.add("--prune-metric",
+                fmt::format("{}importance: {}\n", kOption, flags.prune_metric));
+    }
+    if (flags.prune_metric == "random") {
+      lines.add("--seed", fmt::format("{}seed: {}\n", kOption, flags.seed));
+    }
   }
   if (!flags.smooth.empty()) {
-    lines.add(
-        "--smooth",
-        fmt::format("      - smooth: {{statistics: {}{}}}\n", yaml_text(flags.smooth),
-                    flags.alpha.empty() ? "" : ", alpha: " + flags.alpha));
+    lines.add("--smooth", fmt::format("      - smooth:\n{}statistics: {}\n", kOption,
+                                      yaml_text(flags.smooth)));
+    if (!flags.alpha.empty()) {
+      lines.add("--alpha", fmt::format("{}alpha: {}\n", kOption, flags.alpha));
+    }
   }
   if (flags.quantize == "fp16" || flags.quantize == "f16" || flags.quantize == "bf16") {
     lines.add("--quantize", fmt::format("      - convert: {}\n", flags.quantize));

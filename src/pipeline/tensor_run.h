@@ -14,6 +14,7 @@
 
 #include <xxhash.h>
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -150,6 +151,7 @@ class TensorRun {
   std::uint8_t half_byte_ = 0;  // a code of 4 bits that waits for its neighbour
   std::vector<std::int64_t> nonzero_;
   ErrorFigures figures_;
+  std::atomic<double> known_error_ = -1;  // the largest of pieces that had their turn
   std::vector<std::uint64_t> checksums_;
   std::optional<TensorSample> sample_;
 };

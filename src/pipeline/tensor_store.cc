@@ -31,6 +31,10 @@ std::span<std::byte> part_of(std::span<std::byte> all, std::int64_t begin,
 
 void TensorRun::make_room(CompressWorker& worker, const Piece& piece,
                           PieceWork& work) const {
+  if (const double known = known_error_; known >= 0) {
+    work.known.max_error = known;
+    work.known.max_index = 0;
+  }
   if (tensor_.sparse()) {
     const std::int64_t cols = tensor_.header.shape.cols();
     work.mask = use_buffer(worker.mask, piece.count / cols * ((cols + 7) / 8));
@@ -159,8 +163,10 @@ Status TensorRun::store_codes(CompressWorker& worker, const Piece& piece,
   // were, if they were scaled.
   ErrorFigures figures;
   if (column_scale_.empty()) {
+    figures = figures_after(work.known);
     const auto originals = changed ? work.before : std::span<const float>();
     PITH_OK(quantizer_->encode(view, begin, out, &figures, originals));
+    work.known = figures;
     work.figures.push_back(figures);
     if (sample_ && changed) sample_->add_after(begin, work.after);
   } else {
@@ -292,6 +298,7 @@ Status TensorRun::finish_piece(const Piece& piece, PieceWork& work) {
     work.out = halves;
   }
   for (const ErrorFigures& figures : work.figures) figures_.merge(figures, 0);
+  known_error_ = figures_.max_index < 0 ? -1 : figures_.max_error;
   for (std::size_t i = 0; i < work.nonzero.size(); ++i) nonzero_[i] += work.nonzero[i];
   // In turns, too: two writes to one file would wait for each other in the system, and go
   // on to meet in every piece.

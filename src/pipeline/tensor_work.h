@@ -47,6 +47,7 @@ struct TensorRun::PieceWork {
   std::span<std::byte> words;         // codes packed anew
   std::span<const std::byte> out;     // what is written: one of these, or values
   std::vector<ErrorFigures> figures;  // of each strip
+  ErrorFigures known;                 // the largest error before the next strip
   std::vector<std::int64_t> nonzero;  // after each stage
   // Of sparse tensors.
   std::span<std::byte> mask;

@@ -7,6 +7,7 @@
 
 #include "src/base/parallel.h"
 #include "src/quantize/coder.h"
+#include "src/quantize/measure.h"
 
 namespace pith {
 namespace {
@@ -40,11 +41,7 @@ std::int64_t Coder::encode_long_rows(const Run& run, ErrorFigures& figures,
 
 void Coder::measure_long_group(const Run& group, const float* values, const Plain& left,
                                ErrorFigures& figures, std::int64_t offset) const {
-  ErrorFigures total;
-  if (figures.max_index >= 0) {  // the place of a smaller error does not matter
-    total.max_error = figures.max_error;
-    total.max_index = 0;
-  }
+  ErrorFigures total = figures_after(figures);
   for (std::int64_t i = 0; i < group.last; i += kErrorChunk) {
     const std::int64_t n = std::min(kErrorChunk, group.last - i);
     kernels::EncodeGroups args =

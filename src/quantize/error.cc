@@ -75,6 +75,14 @@ void ErrorFigures::merge(const ErrorFigures& part, std::int64_t offset) {
   sum_squared_after += part.sum_squared_after;
 }
 
+ErrorFigures figures_after(const ErrorFigures& known) {
+  ErrorFigures figures;
+  if (known.max_index < 0) return figures;
+  figures.max_error = known.max_error;
+  figures.max_index = 0;
+  return figures;
+}
+
 bool are_figures(const kernels::ErrorSums& sums, std::int64_t n) {
   return std::isfinite(sums.error) && kernels::fits_f32(sums, n);
 }

@@ -14,6 +14,11 @@ namespace pith {
 std::int64_t add_chunk(ErrorFigures& figures, const float* before, const float* after,
                        std::int64_t n, std::int64_t offset);
 
+/// Figures of elements that come after some whose figures are known: where the largest
+/// error is matters only if it is larger than all of theirs. They are merged with those
+/// figures, or with others that were.
+ErrorFigures figures_after(const ErrorFigures& known);
+
 /// True if the figures of n elements can be had from these sums: all of them are finite.
 bool are_figures(const kernels::ErrorSums& sums, std::int64_t n);
 /// True if an error is the largest so far.

@@ -16,6 +16,7 @@
 #include "src/quantize/coder.h"
 #include "src/quantize/extremes.h"
 #include "src/quantize/group_scale.h"
+#include "src/quantize/measure.h"
 
 namespace pith {
 namespace {
@@ -357,7 +358,9 @@ Status Quantizer::encode_part(const TensorView& part, std::int64_t first,
   const std::int64_t stride = group_stride(scheme_, size);
   const Coder coder(scheme_, values, out, options);
   const auto pieces = static_cast<std::size_t>(piece_count(groups, per_piece));
-  std::vector<ErrorFigures> figures_of(options.figures ? pieces : 1);
+  std::vector<ErrorFigures> figures_of(
+      options.figures ? pieces : 1,
+      options.figures ? figures_after(*figures) : ErrorFigures());
   std::vector<Failure> failures(pieces);
   std::atomic<std::int64_t> first_failed = std::numeric_limits<std::int64_t>::max();
   parallel_pieces(
