@@ -160,7 +160,9 @@ class FlagLines {
 }  // namespace
 
 Result<Recipe> recipe_from_flags(const RecipeFlags& flags) {
-  constexpr std::string_view kOption = "          ";  // of a stage, on a line of its own
+  // Options of a stage, each on a line of its own.
+  constexpr std::string_view kMore = ",\n";
+  constexpr std::string_view kEnd = "}\n";
   FlagLines lines;
   lines.add("--skip-embeddings", flags.skip_embeddings
                                      ? "version: 1\nskip_embeddings: true\nrules:\n"
@@ -175,27 +177,27 @@ Result<Recipe> recipe_from_flags(const RecipeFlags& flags) {
   }
   lines.add("--quantize", "  - match: '*'\n    stages:\n");
   if (!flags.prune.empty() || !flags.nm.empty()) {
+    const bool metric = !flags.prune_metric.empty();
+    const bool seed = flags.prune_metric == "random";
+    const std::string_view end = metric ? kMore : kEnd;
     if (flags.nm.empty()) {
-      lines.add("--prune", fmt::format("      - prune:\n{}sparsity: {}\n", kOption,
-                                       flags.prune));
+      lines.add("--prune",
+                fmt::format("      - prune: {{sparsity: {}{}", flags.prune, end));
     } else {
-      lines.add("--nm",
-                fmt::format("      - prune:\n{}n_m: '{}'\n", kOption, flags.nm));
+      lines.add("--nm", fmt::format("      - prune: {{n_m: '{}'{}", flags.nm, end));
     }
-    if (!flags.prune_metric.empty()) {
-      lines.add("--prune-metric",
-                fmt::format("{}importance: {}\n", kOption, flags.prune_metric));
+    if (metric) {
+      lines.add("--prune-metric", fmt::format("        importance: {}{}",
+                                              flags.prune_metric, seed ? kMore : kEnd));
     }
-    if (flags.prune_metric == "random") {
-      lines.add("--seed", fmt::format("{}seed: {}\n", kOption, flags.seed));
-    }
+    if (seed) lines.add("--seed", fmt::format("        seed: {}{}", flags.seed, kEnd));
   }
   if (!flags.smooth.empty()) {
-    lines.add("--smooth", fmt::format("      - smooth:\n{}statistics: {}\n", kOption,
-                                      yaml_text(flags.smooth)));
-    if (!flags.alpha.empty()) {
-      lines.add("--alpha", fmt::format("{}alpha: {}\n", kOption, flags.alpha));
-    }
+    const bool alpha = !flags.alpha.empty();
+    lines.add("--smooth", fmt::format("      - smooth: {{statistics: {}{}",
+                                      yaml_text(flags.smooth), alpha ? kMore : kEnd));
+    if (alpha)
+      lines.add("--alpha", fmt::format("        alpha: {}{}", flags.alpha, kEnd));
   }
   if (flags.quantize == "fp16" || flags.quantize == "f16" || flags.quantize == "bf16") {
     lines.add("--quantize", fmt::format("      - convert: {}\n", flags.quantize));
