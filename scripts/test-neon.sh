@@ -21,8 +21,8 @@ if [ ! -e "$sysroot/complete" ]; then
   if ! { apt-get "${options[@]}" update &&
          (cd "$apt" && apt-get "${options[@]}" download "${packages[@]}"); } >"$apt/log" 2>&1; then
     tail -n 20 "$apt/log" >&2
-    echo "test-neon: apt-get failed; the arm64 packages ${packages[*]} are needed" >&2
-    exit 1
+    echo "test-neon: NOT RUN: apt-get failed; the arm64 packages ${packages[*]} are needed" >&2
+    exit 77
   fi
   for package in "$apt"/*.deb; do dpkg-deb -x "$package" "$sysroot"; done
   rm -rf "$apt"
