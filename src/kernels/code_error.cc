@@ -14,6 +14,7 @@ namespace pith::kernels::HWY_NAMESPACE {
 namespace {
 
 using D8 = hn::Repartition<std::int8_t, DF>;
+constexpr auto kBytes = static_cast<std::int64_t>(hn::MaxLanes(D8()));
 
 // Values and codes of one scale.
 struct Slice {
@@ -42,8 +43,9 @@ class CodeSlices {
         slices_(args.size / kSlice),
         left_(slices_),
         gap_(args.stride - args.size),
-        step_(args.one_scale ? 0 : 1),
-        zeros_(hn::Zero(D8())) {}
+        step_(args.one_scale ? 0 : 1) {
+    for (hn::Vec<D8>& zeros : zeros_) zeros = hn::Zero(D8());
+  }
 
   HWY_INLINE Slice Next() {
     const Slice slice = {before_, codes_, hn::Set(kDF, *scales_)};
@@ -55,10 +57,9 @@ class CodeSlices {
       scales_ += step_;
     }
     // Zeros among codes, as bytes: that is faster than among values.
-    constexpr auto kBytes = static_cast<std::int64_t>(hn::MaxLanes(D8()));
-    for (std::int64_t i = 0; i < kSlice; i += kBytes) {
-      const auto some = hn::LoadU(D8(), slice.codes + i);
-      zeros_ = hn::Add(zeros_, hn::VecFromMask(D8(), hn::Eq(some, hn::Zero(D8()))));
+    for (std::int64_t i = 0; i < kSlice / kBytes; ++i) {
+      const auto some = hn::LoadU(D8(), slice.codes + i * kBytes);
+      zeros_[i] = hn::Add(zeros_[i], hn::VecFromMask(D8(), hn::Eq(some, hn::Zero(D8()))));
     }
     return slice;
   }
@@ -67,7 +68,10 @@ class CodeSlices {
   [[nodiscard]] HWY_INLINE std::int64_t Zeros() const {
     constexpr hn::Repartition<std::uint64_t, DF> du64;
     constexpr hn::Repartition<std::uint8_t, DF> du8;
-    const auto sums = hn::SumsOf8(hn::BitCast(du8, hn::Neg(zeros_)));
+    auto sums = hn::Zero(du64);
+    for (const hn::Vec<D8>& zeros : zeros_) {
+      sums = hn::Add(sums, hn::SumsOf8(hn::BitCast(du8, hn::Neg(zeros))));
+    }
     return static_cast<std::int64_t>(hn::GetLane(hn::SumOfLanes(du64, sums)));
   }
 
@@ -79,7 +83,8 @@ class CodeSlices {
   std::int64_t left_;    // of this group
   std::int64_t gap_;     // bytes between groups
   std::int64_t step_;
-  hn::Vec<D8> zeros_;  // -1 for each: of kMostCodes at most
+  hn::Vec<D8> zeros_[kSlice / kBytes];  // of each code of a slice, -1 for each zero: 128
+                                        // at most, as there are kMostCodes codes
 };
 
 template <bool kShort>
@@ -134,7 +139,7 @@ PITH_EXPORT(CodeErrorSumsImpl);
 PITH_EXPORT(AreNormalImpl);
 
 bool has_code_error_sums(const DecodeGroups& args) noexcept {
-  constexpr std::int64_t kMostCodes = 4096;  // whose zeros a byte of each lane can count
+  constexpr std::int64_t kMostCodes = 4096;  // 128 slices, whose zeros a byte can count
   return args.packing == Packing::kInt8 && args.zero_points == nullptr &&
          args.size % 32 == 0 && args.last == args.size &&
          args.groups * args.size <= kMostCodes &&

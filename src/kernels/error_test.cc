@@ -101,6 +101,31 @@ TEST(ErrorSums, CodesAddLikeTheirValues) {
   ASSERT_TRUE(set_target("").ok());
 }
 
+// As many zeros as there can be: one counter for several codes must not overflow.
+TEST(ErrorSums, ZerosOfAllCodes) {
+  const std::vector<std::uint8_t> codes(4096);
+  const std::vector<float> before(4096, 0.25F);
+  const float scale = 0.5F;
+  for (const std::int64_t n : {2048, 4064, 4096}) {
+    const DecodeGroups args = {.codes = codes.data(),
+                               .stride = n,
+                               .packing = Packing::kInt8,
+                               .scales = &scale,
+                               .zero_points = nullptr,
+                               .one_scale = true,
+                               .out = nullptr,
+                               .groups = 1,
+                               .size = n,
+                               .last = n};
+    ASSERT_TRUE(has_code_error_sums(args));
+    for (const std::string& target : available_targets()) {
+      ASSERT_TRUE(set_target(target).ok());
+      EXPECT_EQ(code_error_sums(args, before.data()).zeros_after, n) << target;
+    }
+  }
+  ASSERT_TRUE(set_target("").ok());
+}
+
 // Where errors cannot be had from codes alone, they are not.
 TEST(ErrorSums, CodesWithoutSums) {
   const std::vector<std::uint8_t> codes(8192);
