@@ -213,6 +213,15 @@ TEST(Select, APreviewThatMisleadsCostsAPassOnly) {
   const std::vector<float> beginning(values.begin(), values.begin() + 16384);
   EXPECT_EQ(passes_after(beginning, values, 1 << 19), 3);
   EXPECT_EQ(passes_after({}, values, 1 << 19), 2);
+  // More values in the bracket than are collected.
+  std::vector<float> many(std::size_t{5} << 20);
+  for (std::size_t i = 0; i < many.size(); ++i) {
+    many[i] = 49.0F + 2.0F * static_cast<float>(i * 7919 % many.size()) /
+                          static_cast<float>(many.size());
+  }
+  std::vector<float> wide(16384);
+  for (std::size_t i = 0; i < wide.size(); ++i) wide[i] = static_cast<float>(i) / 163.84F;
+  EXPECT_EQ(passes_after(wide, many, std::ssize(many) / 2), 3);
   // Ties tell nothing of what lies above them.
   std::fill(values.begin(), values.end(), 2.0F);
   std::fill(values.begin(), values.begin() + (1 << 19), 1.0F);

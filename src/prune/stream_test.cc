@@ -261,6 +261,7 @@ TEST(PruneStream, RowsApartAreChecked) {
   EXPECT_FALSE(stream.feed_apart(std::span(values).first(63), 0).ok());
   EXPECT_FALSE(stream.feed_apart(std::span(values).first(128), 255 * 64).ok());
   EXPECT_FALSE(stream.apply_apart(values, 0, values).has_value());  // too early
+  ASSERT_TRUE(stream.feed_apart(std::span(values).first(64), 0).ok());
   values[100] = std::numeric_limits<float>::quiet_NaN();
   const Status nan = stream.feed_apart(std::span(values).subspan(64, 64), 64);
   EXPECT_EQ(nan.code(), StatusCode::kNotFinite);
