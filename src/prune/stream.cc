@@ -362,10 +362,7 @@ Status PruneStream::feed_apart(std::span<const float> rows, std::int64_t first) 
 
 Status PruneStream::end_pass() {
   if (impl_->fed_apart > 0) {
-    if (impl_->fed_apart == impl_->current().shape.elements()) {
-      impl_->advance(static_cast<std::size_t>(impl_->fed_apart));
-    }
-    impl_->fed_apart = 0;
+    impl_->advance(static_cast<std::size_t>(std::exchange(impl_->fed_apart, 0)));
   }
   if (impl_->tensor != impl_->tensors.size()) {
     return Status::invalid_argument(fmt::format(

@@ -41,8 +41,8 @@ struct CoderOptions {
   bool checked = false;         ///< with `one`: known to be finite and not to exceed it
   NonFinite non_finite = NonFinite::kError;
   bool figures = false;
-  const float* originals =
-      nullptr;  ///< what errors are measured against, if other values
+  /// What errors are measured against, if not the values themselves.
+  const float* originals = nullptr;
   bool stream = false;
 };
 
@@ -83,7 +83,7 @@ class Coder {
   struct Measured {
     ErrorFigures* figures;
     std::int64_t offset;                 ///< of them among the elements of the figures
-    const float* originals;              ///< the values
+    const float* originals;              ///< what the errors are against
     const float* scales;                 ///< of their groups
     const std::int8_t* bytes = nullptr;  ///< codes of 4 bits, if they are there as bytes
     bool counted = false;                ///< what is saturated
