@@ -64,8 +64,10 @@ Status PieceList::add_aligned(std::size_t tensor, std::int64_t alignment,
                               std::int64_t strips) {
   const TensorInfo& info = checkpoint_->tensors()[tensor];
   const std::int64_t step = strip(alignment);
-  // As stored, as f32 twice and as written.
-  constexpr std::int64_t kBytes = 4 + 4 + 4 + 4;
+  // As stored, as f32 twice and as written; of further strips only what is written is
+  // held.
+  constexpr std::int64_t kWritten = 4 * kHeldPieces;
+  constexpr std::int64_t kBytes = 4 + 4 + 4 + kWritten;
   if (step > max_memory_ / kBytes && info.shape.elements() > max_memory_ / kBytes) {
     return {StatusCode::kNoSpace,
             fmt::format("tensor '{}': {} values that belong together need {} bytes, more "
@@ -73,8 +75,6 @@ Status PieceList::add_aligned(std::size_t tensor, std::int64_t alignment,
                         printable(info.name), step, step * kBytes, max_memory_)};
   }
   threads_ = std::clamp<std::int64_t>(max_memory_ / (step * kBytes), 1, threads_);
-  // Of further strips only what is written is held.
-  constexpr std::int64_t kWritten = 4;
   const std::int64_t room = max_memory_ / threads_ / step - kBytes;
   add_pieces(tensor, step * std::clamp<std::int64_t>(room / kWritten, 1, strips));
   return {};

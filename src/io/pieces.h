@@ -47,6 +47,8 @@ class PieceList {
   static constexpr std::int64_t kThreadBytes = 3 * 8 * kElements;
 
   static constexpr std::int64_t kLeastMemory = 1 << 20;
+  /// Pieces of a thread that may wait to be written, with the one it works on.
+  static constexpr std::int64_t kHeldPieces = 2;
 
   /// `max_memory` bounds the buffers of all threads together; at least kLeastMemory.
   PieceList(const Checkpoint& checkpoint, std::int64_t max_memory);

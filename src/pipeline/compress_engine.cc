@@ -38,7 +38,8 @@ class Engine {
     std::int64_t batch_bytes = 0;
     for (TensorPlan& tensor : plan_.tensors) {
       if (!tensor.stored() || finished_[tensor.source]) continue;
-      const bool alone = TensorRun(plan_, tensor, writer_, options_).needs_passes();
+      const bool alone =
+          TensorRun(plan_, tensor, writer_, options_, meeting_).needs_passes();
       batch_bytes += plan_.source->tensors()[tensor.source].bytes;
       if (alone || ++batch_tensors >= kMostTensors || batch_bytes >= kMostBytes) {
         PITH_OK(run_batch(batch));
@@ -84,7 +85,7 @@ class Engine {
             }
             return check_cancelled(options_.cancel);
           };
-          TensorRun run(plan_, *tensor, writer_, options_);
+          TensorRun run(plan_, *tensor, writer_, options_, meeting_);
           PITH_OK(
               run.read_all(tell, scratch_, [&](std::span<float> values, std::int64_t) {
                 return stream->feed(values);
@@ -105,7 +106,7 @@ class Engine {
     std::vector<TensorRun*> run_of(plan_.tensors.size());
     PieceList list(*plan_.source, options_.max_memory);
     for (TensorPlan* tensor : batch) {
-      TensorRun& run = runs.emplace_back(plan_, *tensor, writer_, options_);
+      TensorRun& run = runs.emplace_back(plan_, *tensor, writer_, options_, meeting_);
       run_of[tensor->source] = &run;
       const TensorInfo& info = plan_.source->tensors()[tensor->source];
       // A pass is work too, but what is shown is what is done.
@@ -118,7 +119,7 @@ class Engine {
                           joint == joint_.end() ? nullptr : std::move(joint->second)));
       PITH_OK(list.add_aligned(tensor->source, run.alignment(), run.strips()));
     }
-    PITH_OK(encode(list, runs, run_of));
+    PITH_OK(encode(list, run_of));
     for (std::size_t i = 0; i < batch.size(); ++i) {
       TensorRun& run = runs[i];
       PITH_OK(run.finish());
@@ -137,8 +138,7 @@ class Engine {
     return {};
   }
 
-  Status encode(const PieceList& list, std::deque<TensorRun>& runs,
-                const std::vector<TensorRun*>& run_of) {
+  Status encode(const PieceList& list, const std::vector<TensorRun*>& run_of) {
     std::mutex mutex;
     Status failed;
     std::pair<std::size_t, std::int64_t> failed_at;
@@ -164,7 +164,7 @@ class Engine {
           failed = result;
           failed_at = at;
         }
-        for (TensorRun& run : runs) run.give_up();
+        meeting_.give_up();
         return result;
       };
     });
@@ -191,6 +191,7 @@ class Engine {
   std::int64_t done_ = 0;
   Buffer scratch_;                                                   // of passes
   std::map<const TensorPlan*, std::unique_ptr<StageStream>> joint_;  // parts of stages
+  Meeting meeting_;
   std::mutex workers_mutex_;
   std::vector<std::shared_ptr<CompressWorker>> workers_;
   std::vector<TensorOutcome> outcomes_;

@@ -12,12 +12,16 @@
 namespace pith {
 
 TensorRun::TensorRun(const CompressPlan& plan, const TensorPlan& tensor,
-                     CheckpointWriter& writer, const CompressOptions& options)
+                     CheckpointWriter& writer, const CompressOptions& options,
+                     Meeting& meeting)
     : plan_(plan),
       tensor_(tensor),
       info_(plan.source->tensors()[tensor.source]),
       writer_(writer),
       options_(options),
+      meeting_(meeting),
+      change_turns_(meeting),
+      finishing_(meeting),
       nonzero_(tensor.stages.size()) {
   for (std::size_t p = 0; p < tensor.record.parts.size(); ++p) {
     Part part;
@@ -63,8 +67,15 @@ std::int64_t TensorRun::strips() const {
 
 Status TensorRun::encode(CompressWorker& worker, const Piece& piece) {
   if (tensor_.copied) return copy(worker, piece);
-  PieceWork work;
-  make_room(worker, piece, work);
+  const auto is_free = [](const PieceBuffers& some) { return !some.used; };
+  if (!meeting_.wait_until([&] { return std::ranges::any_of(worker.pieces, is_free); })) {
+    return gave_up();
+  }
+  PieceBuffers& buffers = *std::ranges::find_if(worker.pieces, is_free);
+  buffers.used = true;
+  const auto shared = std::make_shared<PieceWork>();
+  PieceWork& work = *shared;
+  make_room(buffers, piece, work);
   const std::int64_t end = piece.begin + piece.count;
   const std::int64_t step = PieceList::strip(alignment());
   for (Piece strip = piece; strip.begin < end; strip.begin += step) {
@@ -75,15 +86,25 @@ Status TensorRun::encode(CompressWorker& worker, const Piece& piece) {
     PITH_OK(tensor_.record.scheme ? store_codes(worker, piece, strip, work)
                                   : store_values(worker, piece, strip, work));
   }
-  return finish_piece(piece, work);
+  const auto finish = [this, piece, shared, &buffers] {
+    Status status = finish_piece(piece, *shared);
+    buffers.used = false;
+    return status;
+  };
+  PITH_OK(finishing_.hand_in(piece.number, finish));
+  // Values as they are have been read to memory that the next piece needs.
+  if (tensor_.record.dtype == DType::kF32 && !finishing_.wait_for(piece.number)) {
+    return gave_up();
+  }
+  return {};
 }
 
 Status TensorRun::copy(CompressWorker& worker, const Piece& piece) {
   PITH_TRY(const std::span<const std::byte> bytes, worker.reader.bytes(piece));
-  if (!finish_turns_.wait_for(piece.number)) return gave_up();
-  PITH_OK(append(0, bytes, piece.begin + piece.count == info_.shape.elements()));
-  finish_turns_.done();
-  return {};
+  const bool last = piece.begin + piece.count == info_.shape.elements();
+  PITH_OK(finishing_.hand_in(piece.number,
+                             [this, bytes, last] { return append(0, bytes, last); }));
+  return finishing_.wait_for(piece.number) ? Status() : gave_up();
 }
 
 Result<TensorView> TensorRun::read(CompressWorker& worker, const Piece& piece,
@@ -155,11 +176,6 @@ void TensorRun::add_sample(const TensorView& source, std::int64_t first) {
                      .count = 1});
     sample_->add_before(i, {&value, 1});
   }
-}
-
-void TensorRun::give_up() {
-  change_turns_.give_up();
-  finish_turns_.give_up();
 }
 
 Status TensorRun::finish() {

@@ -1,7 +1,7 @@
 // Compresses one tensor: passes over its values first, if stages or the scheme need them,
 // then piece by piece.
 //
-//   TensorRun run(plan, tensor, writer, options);
+//   TensorRun run(plan, tensor, writer, options, meeting);
 //   PITH_OK(run.prepare(workers));            // passes
 //   for (each piece, by any thread, in order) PITH_OK(run.encode(worker, piece));
 //   PITH_OK(run.finish());                    // checksums and figures are known
@@ -9,11 +9,13 @@
 // A piece has some strips. A strip is read, changed and coded by one thread while it is in
 // its cache; what it is stored as is written with that of the whole piece. What
 // depends on the order of pieces (pruning ties by index, places of kept codes, checksums,
-// sums of errors) is done in turns.
+// sums of errors) is done one after the other: a thread that is early goes on with another
+// piece, and whoever comes to it finishes this one.
 #pragma once
 
 #include <xxhash.h>
 
+#include <array>
 #include <atomic>
 #include <cstdint>
 #include <functional>
@@ -31,18 +33,24 @@
 
 namespace pith {
 
+/// What a piece becomes, until it is written.
+struct PieceBuffers {
+  std::atomic<bool> used = false;
+  Buffer codes;
+  Buffer scales;
+  Buffer zero_points;
+  Buffer mask;
+  Buffer out;  ///< codes in another layout
+};
+
 /// Buffers of a thread, which are used again by the next piece.
 struct CompressWorker {
   explicit CompressWorker(const Checkpoint& source) : reader(source) {}
 
   PieceReader reader;
   Buffer values;  ///< that stages change
-  Buffer codes;
-  Buffer scales;
-  Buffer zero_points;
   Buffer decoded;
-  Buffer mask;
-  Buffer out;  ///< codes in another layout
+  std::array<PieceBuffers, PieceList::kHeldPieces> pieces;
 };
 
 /// Bytes of a buffer as f32.
@@ -54,7 +62,7 @@ Result<TensorView> part_view(DType dtype, std::int64_t count,
 class TensorRun {
  public:
   TensorRun(const CompressPlan& plan, const TensorPlan& tensor, CheckpointWriter& writer,
-            const CompressOptions& options);
+            const CompressOptions& options, Meeting& meeting);
   ~TensorRun();
 
   /// Pieces begin at multiples of it.
@@ -77,10 +85,9 @@ class TensorRun {
   /// Values that passes have in memory at once.
   [[nodiscard]] static std::int64_t pass_elements(std::int64_t max_memory);
 
-  /// kCancelled if another piece failed meanwhile.
+  /// kCancelled if another piece failed meanwhile; an error may be that of another piece
+  /// of the tensor.
   Status encode(CompressWorker& worker, const Piece& piece);
-  /// Another piece failed: nobody waits for it.
-  void give_up();
   Status finish();
 
   // After finish().
@@ -115,7 +122,7 @@ class TensorRun {
   [[nodiscard]] std::span<std::byte> mask_of(const Piece& piece, const Piece& strip,
                                              const PieceWork& work) const;
   Status clean(std::span<float> values, std::int64_t first) const;
-  void make_room(CompressWorker& worker, const Piece& piece, PieceWork& work) const;
+  void make_room(PieceBuffers& buffers, const Piece& piece, PieceWork& work) const;
   Status store_values(CompressWorker& worker, const Piece& piece, const Piece& strip,
                       PieceWork& work);
   Status store_codes(CompressWorker& worker, const Piece& piece, const Piece& strip,
@@ -145,8 +152,9 @@ class TensorRun {
   std::optional<Quantizer> quantizer_;
   std::vector<Part> parts_;
   bool apart_ = false;  // streams take pieces in any order
+  Meeting& meeting_;
   Turns change_turns_;
-  Turns finish_turns_;
+  Handover finishing_;
   std::int64_t kept_ = 0;       // of a sparse tensor, in the pieces that had their turn
   std::uint8_t half_byte_ = 0;  // a code of 4 bits that waits for its neighbour
   std::vector<std::int64_t> nonzero_;

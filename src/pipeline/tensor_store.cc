@@ -29,7 +29,7 @@ std::span<std::byte> part_of(std::span<std::byte> all, std::int64_t begin,
 
 }  // namespace
 
-void TensorRun::make_room(CompressWorker& worker, const Piece& piece,
+void TensorRun::make_room(PieceBuffers& buffers, const Piece& piece,
                           PieceWork& work) const {
   if (const double known = known_error_; known >= 0) {
     work.known.max_error = known;
@@ -37,13 +37,13 @@ void TensorRun::make_room(CompressWorker& worker, const Piece& piece,
   }
   if (tensor_.sparse()) {
     const std::int64_t cols = tensor_.header.shape.cols();
-    work.mask = use_buffer(worker.mask, piece.count / cols * ((cols + 7) / 8));
+    work.mask = use_buffer(buffers.mask, piece.count / cols * ((cols + 7) / 8));
     // Stores come before it is known what is kept.
-    work.gathered = use_buffer(worker.out, (piece.count + 8) * kept_bytes());
+    work.gathered = use_buffer(buffers.out, (piece.count + 8) * kept_bytes());
   }
   if (!tensor_.record.scheme) {
     if (tensor_.record.dtype == DType::kF32) return;
-    work.out = work.codes = use_buffer(worker.codes, piece.count * 2);
+    work.out = work.codes = use_buffer(buffers.codes, piece.count * 2);
     return;
   }
   const Scheme& scheme = *tensor_.record.scheme;
@@ -56,14 +56,14 @@ void TensorRun::make_room(CompressWorker& worker, const Piece& piece,
   const std::int64_t scale_bytes =
       scheme.layout == Layout::kBlocks ? 0 : bits_of(scheme.scale_type) / 8;
   work.out = work.codes =
-      use_buffer(worker.codes,
+      use_buffer(buffers.codes,
                  scheme.code_offset(shape, end) - scheme.code_offset(shape, piece.begin));
-  work.scales = use_buffer(worker.scales, groups * scale_bytes);
-  work.zero_points = use_buffer(worker.zero_points, scheme.symmetric ? 0 : groups);
+  work.scales = use_buffer(buffers.scales, groups * scale_bytes);
+  work.zero_points = use_buffer(buffers.zero_points, scheme.symmetric ? 0 : groups);
   if (tensor_.packed) {
     const std::int64_t rows = piece.count / shape.cols();
     work.out = work.words =
-        use_buffer(worker.out, rows * word_row_bytes(shape.cols(), scheme.bits));
+        use_buffer(buffers.out, rows * word_row_bytes(shape.cols(), scheme.bits));
   }
 }
 
@@ -274,7 +274,6 @@ Status TensorRun::finish_piece(const Piece& piece, PieceWork& work) {
     work.scales = {};
     work.zero_points = {};
   }
-  if (!finish_turns_.wait_for(piece.number)) return gave_up();
   if (tensor_.sparse()) {
     for (std::int64_t& offset : work.row_offsets) offset += kept_;
     work.out = work.gathered.first(static_cast<std::size_t>(work.kept * kept_bytes()));
@@ -306,7 +305,6 @@ Status TensorRun::finish_piece(const Piece& piece, PieceWork& work) {
   for (std::size_t p = 0; p < parts_.size(); ++p) {
     PITH_OK(append(p, bytes_of(parts_[p].role), last));
   }
-  finish_turns_.done();
   return {};
 }
 
