@@ -5,8 +5,10 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <utility>
 
@@ -22,6 +24,10 @@ auto retry(const Call& call) {
   auto result = call();
   while (result == -1 && errno == EINTR) result = call();
   return result;
+}
+
+iovec memory_of(std::span<const std::byte> bytes) {
+  return {const_cast<std::byte*>(bytes.data()), bytes.size()};  // which is only read
 }
 
 }  // namespace
@@ -114,17 +120,24 @@ Status OutputFile::reserve(std::uint64_t bytes) const {
   return output_error(errno, shown_, fmt::format("cannot be made {} bytes long", bytes));
 }
 
-Status OutputFile::write_at(std::uint64_t offset,
-                            std::span<const std::byte> bytes) const {
-  while (!bytes.empty()) {
+Status OutputFile::write_at(std::uint64_t offset, std::span<const std::byte> first,
+                            std::span<const std::byte> second) const {
+  while (!first.empty() || !second.empty()) {
+    if (first.empty()) std::swap(first, second);
     const ssize_t written = retry([&] {
-      return ::pwrite(fd_, bytes.data(), bytes.size(), static_cast<off_t>(offset));
+      const auto at = static_cast<off_t>(offset);
+      if (second.empty()) return ::pwrite(fd_, first.data(), first.size(), at);
+      const iovec both[] = {memory_of(first), memory_of(second)};
+      return ::pwritev(fd_, both, 2, at);
     });
     if (written <= 0) {
       return output_error(written == 0 ? ENOSPC : errno, shown_,
                           fmt::format("cannot write at byte {}", offset));
     }
-    bytes = bytes.subspan(static_cast<std::size_t>(written));
+    const auto bytes = static_cast<std::size_t>(written);
+    const std::size_t of_first = std::min(bytes, first.size());
+    first = first.subspan(of_first);
+    second = second.subspan(bytes - of_first);
     offset += static_cast<std::uint64_t>(written);
   }
   return {};

@@ -41,8 +41,12 @@ class OutputFile {
   /// What is not written reads as zeros. kNoSpace or kIo.
   Status reserve(std::uint64_t bytes) const;
 
-  /// Thread-safe. kNoSpace or kIo.
-  Status write_at(std::uint64_t offset, std::span<const std::byte> bytes) const;
+  /// Two stretches of memory, one behind the other. Thread-safe. kNoSpace or kIo.
+  Status write_at(std::uint64_t offset, std::span<const std::byte> first,
+                  std::span<const std::byte> second) const;
+  Status write_at(std::uint64_t offset, std::span<const std::byte> bytes) const {
+    return write_at(offset, {}, bytes);
+  }
   Status write_at(std::uint64_t offset, std::string_view text) const {
     return write_at(offset, std::as_bytes(std::span(text.data(), text.size())));
   }

@@ -186,8 +186,8 @@ class LayoutWriter final : public CheckpointWriter {
     return {};
   }
 
-  Status write(std::size_t tensor, std::int64_t offset,
-               std::span<const std::byte> bytes) override {
+  Status write(std::size_t tensor, std::int64_t offset, std::span<const std::byte> first,
+               std::span<const std::byte> second) override {
     if (tensor >= layout_.tensors.size()) {
       return Status::invalid_argument(
           fmt::format("tensor {} of {} is written to", tensor, layout_.tensors.size()));
@@ -195,33 +195,42 @@ class LayoutWriter final : public CheckpointWriter {
     const Plan::Place place = plan_.tensors[tensor];
     const FilePlan& file = plan_.files[place.file];
     const std::uint64_t size = file.bytes[place.index];
-    const CheckedSize end = CheckedSize::from_signed(offset) + bytes.size();
+    const std::size_t bytes = first.size() + second.size();
+    const CheckedSize end = CheckedSize::from_signed(offset) + bytes;
     if (!end.at_most(size)) {
       return Status::invalid_argument(
           fmt::format("{}: {} bytes at byte {} are written, but it has {}",
-                      shown_tensor(layout_.tensors[tensor]), bytes.size(), offset, size));
+                      shown_tensor(layout_.tensors[tensor]), bytes, offset, size));
     }
     const auto begin = static_cast<std::uint64_t>(offset);
-    std::uint32_t crc = 0;
+    uLong crc = 0;
     if (file.finish) {
-      crc = static_cast<std::uint32_t>(
-          crc32_z(0, reinterpret_cast<const Bytef*>(bytes.data()), bytes.size()));
+      for (const std::span<const std::byte> some : {first, second}) {
+        if (some.empty()) continue;  // without memory, it would begin anew
+        crc = crc32_z(crc, reinterpret_cast<const Bytef*>(some.data()), some.size());
+      }
     }
     {
       const std::lock_guard lock(mutex_);
       if (done_) return Status::invalid_argument("bytes are written after commit()");
-      if (!written_[tensor].add(begin, bytes.size(), crc)) {
+      if (!written_[tensor].add(begin, bytes, static_cast<std::uint32_t>(crc))) {
         return Status::invalid_argument(
             fmt::format("{}: some of {} bytes at byte {} are written twice",
-                        shown_tensor(layout_.tensors[tensor]), bytes.size(), offset));
+                        shown_tensor(layout_.tensors[tensor]), bytes, offset));
       }
     }
-    Status status = output(place.file).write_at(file.offsets[place.index] + begin, bytes);
+    Status status =
+        output(place.file).write_at(file.offsets[place.index] + begin, first, second);
     if (!status.ok()) {
       const std::lock_guard lock(mutex_);
       if (failed_.ok()) failed_ = status;
     }
     return status;
+  }
+
+  [[nodiscard]] std::int64_t place(std::size_t tensor) const override {
+    const Plan::Place place = plan_.tensors[tensor];
+    return static_cast<std::int64_t>(plan_.files[place.file].offsets[place.index]);
   }
 
   Status read_back(std::size_t tensor, std::int64_t offset,

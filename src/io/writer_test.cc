@@ -169,6 +169,32 @@ TEST(Writer, AnyOrderAnyThreadGivesTheSameBytes) {
   }
 }
 
+TEST(Writer, TwoStretchesOfMemoryAreOneWrite) {
+  const TempFolder folder;
+  for (const Format format :
+       {Format::kSafetensors, Format::kGguf, Format::kNpz, Format::kNpy}) {
+    CheckpointLayout layout;
+    layout.format = format;
+    layout.tensors.push_back(TensorSpec::plain("w", DType::kI8, shape_of({1000})));
+    std::string data;
+    for (int i = 0; i < 1000; ++i) data += static_cast<char>(i * 7);
+    ASSERT_TRUE(write_all(folder / "whole", layout, {data}, {.overwrite = true}).ok());
+    auto writer = CheckpointWriter::create(folder / "two", layout, {.overwrite = true});
+    ASSERT_TRUE(writer);
+    const auto bytes = std::as_bytes(std::span(data));
+    const auto place = static_cast<std::size_t>((*writer)->place(0));
+    EXPECT_TRUE((*writer)->write(0, 300, bytes.subspan(300, 1), bytes.subspan(301)).ok());
+    EXPECT_TRUE((*writer)->write(0, 0, bytes.first(100), {}).ok());
+    EXPECT_EQ((*writer)->write(0, 100, bytes.first(200), bytes.first(1)).code(),
+              StatusCode::kInvalidArgument);
+    EXPECT_TRUE((*writer)->write(0, 100, {}, bytes.subspan(100, 200)).ok());
+    ASSERT_TRUE((*writer)->commit().ok());
+    EXPECT_EQ(file_bytes(folder / "whole"), file_bytes(folder / "two"))
+        << to_string(format);
+    EXPECT_EQ(file_bytes(folder / "two").substr(place, 1000), data) << to_string(format);
+  }
+}
+
 TEST(Writer, EveryByteExactlyOnce) {
   const TempFolder folder;
   const std::string data = text_of(kMatrix);

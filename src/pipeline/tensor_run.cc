@@ -27,6 +27,7 @@ TensorRun::TensorRun(const CompressPlan& plan, const TensorPlan& tensor,
     Part part;
     part.role = tensor.record.parts[p].role;
     part.written = tensor.written[p];
+    part.place = writer.place(part.written);
     if (part.hash == nullptr) throw std::bad_alloc();
     XXH3_64bits_reset(part.hash.get());
     parts_.push_back(std::move(part));

@@ -14,7 +14,10 @@
 namespace pith {
 namespace {
 
-constexpr std::int64_t kWriteBytes = 128 * 1024;  // smaller writes cost more per byte
+// Shorter writes cost more per byte, and so do those that end elsewhere in the file, as the
+// system's memory for it has pieces of as many pages as fit between multiples of them.
+constexpr std::int64_t kWriteBytes = 128 * 1024;
+constexpr std::int64_t kWriteUnit = 64 * 1024;
 
 // Bytes of a row in words of 32 bits.
 std::int64_t word_row_bytes(std::int64_t cols, int bits) {
@@ -310,17 +313,18 @@ Status TensorRun::finish_piece(const Piece& piece, PieceWork& work) {
 
 Status TensorRun::append(std::size_t p, std::span<const std::byte> bytes, bool last) {
   Part& part = parts_[p];
-  const auto size = static_cast<std::int64_t>(bytes.size());
+  const std::int64_t begin = part.bytes - std::ssize(part.waiting);
   part.add(bytes);
-  if (part.waiting.empty() && (last || size >= kWriteBytes)) {
-    return bytes.empty() ? Status()
-                         : writer_.write(part.written, part.bytes - size, bytes);
+  const std::int64_t left = last ? 0 : (part.place + part.bytes) % kWriteUnit;
+  const std::int64_t now = std::ssize(bytes) - left;
+  if (now < 0 || (!last && part.bytes - begin - left < kWriteBytes)) {
+    part.waiting.insert(part.waiting.end(), bytes.begin(), bytes.end());
+    return {};
   }
-  part.waiting.insert(part.waiting.end(), bytes.begin(), bytes.end());
-  const auto waiting = static_cast<std::int64_t>(part.waiting.size());
-  if (waiting == 0 || (!last && waiting < kWriteBytes)) return {};
-  PITH_OK(writer_.write(part.written, part.bytes - waiting, part.waiting));
-  part.waiting.clear();
+  if (part.bytes == begin) return {};
+  const auto at = static_cast<std::size_t>(now);
+  PITH_OK(writer_.write(part.written, begin, part.waiting, bytes.first(at)));
+  part.waiting.assign(bytes.begin() + now, bytes.end());
   if (last) part.waiting.shrink_to_fit();
   return {};
 }

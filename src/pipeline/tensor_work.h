@@ -24,6 +24,7 @@ struct TensorRun::Part {
   };
   PartRole role = PartRole::kValues;
   std::size_t written = 0;         // index in the layout
+  std::int64_t place = 0;          // in its file
   std::int64_t bytes = 0;          // hashed so far
   std::vector<std::byte> waiting;  // the last of these: too few to be written
   std::unique_ptr<XXH3_state_t, Free> hash{XXH3_createState()};

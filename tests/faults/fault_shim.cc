@@ -215,6 +215,24 @@ ssize_t pwrite(int fd, const void* in, size_t bytes, off_t at) {
 ssize_t pwrite64(int fd, const void* in, size_t bytes, off64_t at) {
   return pwrite(fd, in, bytes, at);
 }
+// Counted as pwrite.
+ssize_t pwritev(int fd, const iovec* in, int count, off_t at) {
+  iovec some[8];
+  if (count > 8) return errno = EINVAL, -1;
+  size_t bytes = 0;
+  for (int i = 0; i < count; ++i) bytes += in[i].iov_len;
+  return guarded_bytes(kPwrite, bytes, [&](size_t n) {
+    for (int i = 0; i < count; ++i) {
+      some[i] = in[i];
+      if (some[i].iov_len > n) some[i].iov_len = n;
+      n -= some[i].iov_len;
+    }
+    return syscall(SYS_pwritev, fd, some, count, at, 0L);
+  });
+}
+ssize_t pwritev64(int fd, const iovec* in, int count, off64_t at) {
+  return pwritev(fd, in, count, at);
+}
 
 int fsync(int fd) {
   return static_cast<int>(guarded(kFsync, [&] { return syscall(SYS_fsync, fd); }));

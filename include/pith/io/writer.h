@@ -108,8 +108,18 @@ class CheckpointWriter {
   ///
   /// kInvalidArgument if the bytes are not in the tensor or were written before; kNoSpace
   /// or kIo if the disk refuses them.
+  Status write(std::size_t tensor, std::int64_t offset,
+               std::span<const std::byte> bytes) {
+    return write(tensor, offset, {}, bytes);
+  }
+  /// Two stretches of memory, one behind the other.
   virtual Status write(std::size_t tensor, std::int64_t offset,
-                       std::span<const std::byte> bytes) = 0;
+                       std::span<const std::byte> first,
+                       std::span<const std::byte> second) = 0;
+
+  /// Byte of its file that a tensor begins at: a system takes bytes faster from one multiple
+  /// of many pages to another.
+  [[nodiscard]] virtual std::int64_t place(std::size_t tensor) const = 0;
 
   /// Bytes of a tensor that the temporary output has, written or not.
   virtual Status read_back(std::size_t tensor, std::int64_t offset,
