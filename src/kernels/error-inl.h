@@ -18,40 +18,42 @@ HWY_BEFORE_NAMESPACE();
 namespace pith::kernels::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-// Sums of doubles have eight lanes, in as many vectors as that takes.
+// Sums of doubles have four lanes, in as many vectors as that takes.
 using DD = hn::CappedTag<double, 4>;
 using DH = hn::Rebind<float, DD>;  // as many floats as there are doubles in a vector
-using VD = hn::Vec<DD>;
 constexpr DD kDD;
 constexpr DH kDH;
 constexpr auto kDoubles = static_cast<std::int64_t>(hn::MaxLanes(DD()));
+using D4 = hn::Full128<float>;
+using V4 = hn::Vec<D4>;
 constexpr int kVectors = static_cast<int>(8 / kLanes);
 constexpr std::int64_t kErrorBlock = 256;  // summed in f32
 constexpr std::int64_t kSlice = 32;        // values at a time
 constexpr std::int64_t kSlices = kErrorBlock / kSlice;
 
-// The eight lanes of each sum, in memory.
-struct DoubleSums {
-  alignas(32) double error[8];
-  alignas(32) double error_squared[8];
-  alignas(32) double squared_before[8];
-  alignas(32) double squared_after[8];
-};
+// The four lanes of a sum, in memory.
+struct DoubleSum {
+  alignas(32) double lanes[4] = {};
 
-HWY_INLINE double AddLanes(const double (&lanes)[8]) {
-  const double a = (lanes[0] + lanes[4]) + (lanes[2] + lanes[6]);
-  const double b = (lanes[1] + lanes[5]) + (lanes[3] + lanes[7]);
-  return a + b;
-}
+  HWY_INLINE DoubleSum() {}
 
-HWY_INLINE void AddTo(double* lanes, VF more) {
-  alignas(32) float floats[kLanes];
-  hn::Store(more, kDF, floats);
-  for (std::int64_t i = 0; i < kLanes; i += kDoubles) {
-    const VD some = hn::PromoteTo(kDD, hn::Load(kDH, floats + i));
-    hn::Store(hn::Add(hn::Load(kDD, lanes + i), some), kDD, lanes + i);
+  template <class V>
+  HWY_INLINE void Add(V more) {
+    if constexpr (kDoubles == 4) {
+      hn::Store(hn::Add(hn::Load(kDD, lanes), hn::PromoteTo(kDD, more)), kDD, lanes);
+    } else {
+      alignas(16) float floats[4];
+      hn::Store(more, D4(), floats);
+      for (std::int64_t i = 0; i < 4; i += kDoubles) {
+        const auto some = hn::PromoteTo(kDD, hn::Load(kDH, floats + i));
+        hn::Store(hn::Add(hn::Load(kDD, lanes + i), some), kDD, lanes + i);
+      }
+    }
   }
-}
+  [[nodiscard]] HWY_INLINE double Total() const {
+    return (lanes[0] + lanes[2]) + (lanes[1] + lanes[3]);
+  }
+};
 
 // Sums of some lanes over a block.
 struct FloatSums {
@@ -67,21 +69,35 @@ struct FloatSums {
         squared_after(hn::Zero(kDF)) {}
 };
 
+// Lanes i and i + 4 of a sum.
+template <class V>
+HWY_INLINE V4 Folded(const V (&sums)[1]) {
+  return hn::Add(hn::LowerHalf(D4(), sums[0]), hn::UpperHalf(D4(), sums[0]));
+}
+template <class V>
+HWY_INLINE V4 Folded(const V (&sums)[2]) {
+  return hn::Add(sums[0], sums[1]);
+}
+
 // What is known of some lanes over all blocks.
 struct ErrorExtremes {
-  VF max_error;
-  VF least_square;  // of the values before: above 0 if none of them is 0
+  VI max_error;
+  VI least_square;  // of the values before: above 0 if none of them is 0
 
-  HWY_INLINE ErrorExtremes() : max_error(hn::Zero(kDF)), least_square(hn::Set(kDF, 1)) {}
+  HWY_INLINE ErrorExtremes()
+      : max_error(hn::Zero(kDI)), least_square(hn::BitCast(kDI, hn::Set(kDF, 1))) {}
 };
 
-// Adds two vectors of each, eight values apart.
+// Adds two vectors of each, eight values apart. Extremes are found among the bits of
+// numbers that are not negative: processors have twice as many units for that as for the
+// extremes of f32, which the sums need.
 HWY_INLINE void AddPair(VF x0, VF y0, VF x1, VF y1, FloatSums& sums,
                         ErrorExtremes& extremes) {
   const VF e0 = hn::Abs(hn::Sub(x0, y0));
   const VF e1 = hn::Abs(hn::Sub(x1, y1));
   sums.error = hn::Add(sums.error, hn::Add(e0, e1));
-  extremes.max_error = hn::Max(extremes.max_error, hn::Max(e0, e1));
+  extremes.max_error =
+      hn::Max(extremes.max_error, hn::Max(hn::BitCast(kDI, e0), hn::BitCast(kDI, e1)));
   sums.error_squared =
       hn::Add(sums.error_squared, hn::Add(hn::Mul(e0, e0), hn::Mul(e1, e1)));
   sums.squared_after =
@@ -89,7 +105,14 @@ HWY_INLINE void AddPair(VF x0, VF y0, VF x1, VF y1, FloatSums& sums,
   const VF square0 = hn::Mul(x0, x0);
   const VF square1 = hn::Mul(x1, x1);
   sums.squared_before = hn::Add(sums.squared_before, hn::Add(square0, square1));
-  extremes.least_square = hn::Min(extremes.least_square, hn::Min(square0, square1));
+  extremes.least_square =
+      hn::Min(extremes.least_square,
+              hn::Min(hn::BitCast(kDI, square0), hn::BitCast(kDI, square1)));
+  // One pair after the other: with two under way there are not enough registers.
+  sums.error = Fixed(sums.error);
+  sums.error_squared = Fixed(sums.error_squared);
+  sums.squared_after = Fixed(sums.squared_after);
+  sums.squared_before = Fixed(sums.squared_before);
 }
 
 // Zeros among values.
@@ -115,7 +138,10 @@ HWY_INLINE std::int64_t Unknown(std::int64_t n) {
 
 // All sums so far.
 struct ErrorTotals {
-  DoubleSums sums = {};
+  DoubleSum error;
+  DoubleSum error_squared;
+  DoubleSum squared_before;
+  DoubleSum squared_after;
   ErrorExtremes extremes[kVectors];
 
   HWY_INLINE ErrorTotals() {}
@@ -124,6 +150,7 @@ struct ErrorTotals {
   // its values from i on.
   template <class Slices>
   HWY_INLINE void AddBlock(Slices& slices) {
+    VF sums[4][kVectors];
     for (int v = 0; v < kVectors; ++v) {
       Slices some = slices;
       FloatSums block;  // lanes [v * kLanes, (v + 1) * kLanes)
@@ -136,13 +163,16 @@ struct ErrorTotals {
         }
       }
       extremes[v] = extreme;
-      const std::int64_t at = v * kLanes;
-      AddTo(sums.error + at, block.error);
-      AddTo(sums.error_squared + at, block.error_squared);
-      AddTo(sums.squared_before + at, block.squared_before);
-      AddTo(sums.squared_after + at, block.squared_after);
+      sums[0][v] = block.error;
+      sums[1][v] = block.error_squared;
+      sums[2][v] = block.squared_before;
+      sums[3][v] = block.squared_after;
       if (v + 1 == kVectors) slices = some;
     }
+    error.Add(Folded(sums[0]));
+    error_squared.Add(Folded(sums[1]));
+    squared_before.Add(Folded(sums[2]));
+    squared_after.Add(Folded(sums[3]));
   }
 
   // Of values in memory.
@@ -181,16 +211,16 @@ struct ErrorTotals {
   // The sums of the n values of `before`, without zeros_after.
   HWY_INLINE ErrorSums Finish(const float* before, std::int64_t n) const {
     ErrorSums all;
-    all.error = AddLanes(sums.error);
-    all.error_squared = AddLanes(sums.error_squared);
-    all.squared_before = AddLanes(sums.squared_before);
-    all.squared_after = AddLanes(sums.squared_after);
+    all.error = error.Total();
+    all.error_squared = error_squared.Total();
+    all.squared_before = squared_before.Total();
+    all.squared_after = squared_after.Total();
     bool no_zeros = all.squared_before < std::numeric_limits<double>::infinity();
     for (const ErrorExtremes& extreme : extremes) {
       alignas(32) float errors[kLanes];
       alignas(32) float squares[kLanes];
-      hn::Store(extreme.max_error, kDF, errors);
-      hn::Store(extreme.least_square, kDF, squares);
+      hn::Store(hn::BitCast(kDF, extreme.max_error), kDF, errors);
+      hn::Store(hn::BitCast(kDF, extreme.least_square), kDF, squares);
       for (std::int64_t lane = 0; lane < kLanes; ++lane) {
         if (errors[lane] > all.max_error) all.max_error = errors[lane];
         no_zeros = no_zeros && squares[lane] > 0;

@@ -2,10 +2,10 @@
 //
 // Element i goes to lane i mod 8 of each sum. Within a block of 256 elements products and
 // sums are f32: those of elements i and i + 8 are added, for i / 8 even, and such pairs
-// one after the other. From there on the lanes are double. That is right to some 1e-8 and
-// takes a third of the time of sums in double alone. The lanes are added at the end: i and
-// i + 4, then i and i + 2, then the last two. So the sums do not depend on the width of
-// vectors.
+// one after the other; then lanes i and i + 4. From there on the four lanes are double.
+// That is right to some 1e-8 and takes a third of the time of sums in double alone. At the
+// end, lanes i and i + 2 are added, then the last two. So the sums do not depend on the
+// width of vectors.
 //
 // f32 cannot hold the squares of very small and very large values: where a sum of squares
 // shows that it could not (fits_f32), everything is added again, in double alone.

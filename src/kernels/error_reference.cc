@@ -6,16 +6,14 @@
 namespace pith::kernels {
 namespace {
 
-double add_lanes(const double (&lanes)[8]) {
-  const double a = (lanes[0] + lanes[4]) + (lanes[2] + lanes[6]);
-  const double b = (lanes[1] + lanes[5]) + (lanes[3] + lanes[7]);
-  return a + b;
+double add_lanes(const double (&lanes)[4]) {
+  return (lanes[0] + lanes[2]) + (lanes[1] + lanes[3]);
 }
 
 // Products and sums of a block of 256 elements are of type T.
 template <typename T>
 ErrorSums sums_of(const float* before, const float* after, std::int64_t n) {
-  double totals[4][8] = {};
+  double totals[4][4] = {};
   ErrorSums sums;
   for (std::int64_t block = 0; block < n; block += 256) {
     T lanes[4][8] = {};  // error, its square, the squares of both
@@ -36,7 +34,7 @@ ErrorSums sums_of(const float* before, const float* after, std::int64_t n) {
       for (int k = 0; k < 4; ++k) lanes[k][pair % 8] += more[k];
     }
     for (int k = 0; k < 4; ++k) {
-      for (int lane = 0; lane < 8; ++lane) totals[k][lane] += double{lanes[k][lane]};
+      for (int i = 0; i < 4; ++i) totals[k][i] += double{lanes[k][i] + lanes[k][i + 4]};
     }
   }
   sums.error = add_lanes(totals[0]);
