@@ -18,8 +18,9 @@ namespace pith::kernels::HWY_NAMESPACE {
 
 // ---- codes
 
-template <Packing kPacking, bool kLimit>
+template <Packing kPackingOf, bool kLimit>
 struct BlockCoder {
+  static constexpr Packing kPacking = kPackingOf;
   // Codes of ordinary blocks of Q4_0 are at most a step outside: bytes hold them. Others
   // that are limited have ties there, which are none once their values are limited.
   static constexpr bool kLimitBytes = kLimit && kPacking == Packing::kInt4Halves;
@@ -100,7 +101,81 @@ struct BlockCoder {
   }
 };
 
+// Integers of numbers that fit, and two vectors of them as bytes, each half of vectors by
+// itself: ConvertTo() mends what does not fit, and Highway 1.0 packs wider lanes only.
+template <class V>
+HWY_INLINE VI Truncated(V v) {
+#if HWY_TARGET == HWY_AVX2
+  return VI{_mm256_cvttps_epi32(v.raw)};
+#elif HWY_TARGET == HWY_SSE4
+  return VI{_mm_cvttps_epi32(v.raw)};
+#else
+  return hn::ConvertTo(kDI, v);
+#endif
+}
+template <class V>
+HWY_INLINE V8 PackBytes(V low, V high) {
+#if HWY_TARGET == HWY_AVX2
+  return V8{_mm256_packs_epi16(low.raw, high.raw)};
+#elif HWY_TARGET == HWY_SSE4
+  return V8{_mm_packs_epi16(low.raw, high.raw)};
+#else
+  constexpr hn::Half<D8> half;
+  return hn::Combine(kD8, hn::DemoteTo(half, high), hn::DemoteTo(half, low));
+#endif
+}
+
+// Bytes of a definition that multiplies, rounds halves away from zero and stays inside: it
+// is as fast as what stands in for a division, and has no doubts.
+struct ProductCoder {
+  static constexpr Packing kPacking = Packing::kInt8;
+
+  static constexpr std::int8_t* bytes = nullptr;
+  static constexpr std::uint64_t saturated = 0;
+  VF half = Fixed(hn::Set(kDF, 0.49999997F));
+  VF sign = Fixed(hn::Set(kDF, -0.0F));
+
+  HWY_INLINE explicit ProductCoder(const QuantizeGroups&) {}
+
+  static HWY_INLINE bool Knows(const EncodeGroups& args) {
+    return args.packing == Packing::kInt8 && args.inverse && !args.limit &&
+           args.rounding == Rounding::kHalfAway;
+  }
+
+  // As RoundToInteger().
+  HWY_INLINE VI Code(const float* values, VF factor) const {
+    const VF t = hn::Mul(hn::LoadU(kDF, values), factor);
+    return Truncated(hn::Add(t, hn::Or(half, hn::And(t, sign))));
+  }
+
+  template <bool kStream>
+  HWY_INLINE void Encode(const float* values, VF factor, const float*,
+                         std::uint8_t* out) const {
+    constexpr hn::Repartition<std::int16_t, DF> d16;
+    for (std::int64_t i = 0; i < kBlock; i += kStep) {
+      const float* from = values + i;
+      const auto ab =
+          hn::ReorderDemote2To(d16, Code(from, factor), Code(from + kLanes, factor));
+      const auto cd = hn::ReorderDemote2To(d16, Code(from + 2 * kLanes, factor),
+                                           Code(from + 3 * kLanes, factor));
+      V8 codes = PackBytes(ab, cd);
+      if constexpr (kLanes == 8) {  // each half of the vectors by itself
+        alignas(32) static constexpr std::int32_t kOrder[8] = {0, 4, 1, 5, 2, 6, 3, 7};
+        codes = hn::BitCast(kD8, hn::TableLookupLanes(hn::BitCast(kDI, codes),
+                                                      hn::SetTableIndices(kDI, kOrder)));
+      }
+      hn::StoreU(codes, kD8, reinterpret_cast<std::int8_t*>(out + i));
+    }
+  }
+};
+
 // ---- short groups
+
+// Bytes of n codes.
+template <class Coder>
+constexpr std::int64_t CodeBytes(std::int64_t n) {
+  return Coder::kPacking == Packing::kInt4 ? n / 2 : n;
+}
 
 constexpr std::int64_t kGroups = quantize_batch(kBlock);
 constexpr std::int64_t kFetch = 256;  // values ahead of those that are scanned
@@ -118,7 +193,7 @@ HWY_INLINE Lanes Scanned(const float* values, std::int64_t size,
 
 // Groups from `first` on, as many as are done in so many visits of each stream. kSize: of
 // a group, or 0 if it is known only here. False if a group is not ordinary.
-template <class Lanes, Packing kPacking, bool kLimit, bool kStream, std::int64_t kSize>
+template <class Lanes, class Coder, bool kStream, std::int64_t kSize>
 bool QuantizeStreams(const QuantizeGroups& args, std::int64_t first,
                      std::int64_t visits) {
   constexpr std::int64_t kEach = kGroups / kStreams;  // groups of a visit to a stream
@@ -126,7 +201,7 @@ bool QuantizeStreams(const QuantizeGroups& args, std::int64_t first,
   const std::int64_t size = kSize != 0 ? kSize : codes.in.size;
   const std::int64_t stride = codes.stride;
   const std::int64_t apart = visits * kEach;
-  BlockCoder<kPacking, kLimit> coder(args);
+  Coder coder(args);
   const typename Lanes::Mask mask;
   Batch<kGroups, kEach> ring[2];
   for (std::int64_t visit = 0; visit < 2 && visit < visits; ++visit) {
@@ -164,7 +239,7 @@ bool QuantizeStreams(const QuantizeGroups& args, std::int64_t first,
             i == 0 ? lanes.Begin(later, mask) : lanes.Add(later + i, mask);
           }
           coder.template Encode<kStream>(from + i, factor, batch.divisors + k + e,
-                                         to + (kPacking == Packing::kInt4 ? i / 2 : i));
+                                         to + CodeBytes<Coder>(i));
         }
         batch.Scanned(k + e, lanes);
       }
@@ -179,7 +254,7 @@ bool QuantizeStreams(const QuantizeGroups& args, std::int64_t first,
   return true;
 }
 
-template <class Lanes, Packing kPacking, bool kLimit, bool kStream, std::int64_t kSize>
+template <class Lanes, class Coder, bool kStream, std::int64_t kSize>
 std::int64_t QuantizeShort(const QuantizeGroups& args, std::int64_t groups) {
   std::int64_t done = 0;
   while (groups - done >= kGroups) {
@@ -187,7 +262,7 @@ std::int64_t QuantizeShort(const QuantizeGroups& args, std::int64_t groups) {
     // caches.
     const std::int64_t most = HWY_MIN(kMostVisits, (groups - done) / kGroups);
     const std::int64_t visits = most - (most > 32 && most % 2 == 0 ? 1 : 0);
-    if (!QuantizeStreams<Lanes, kPacking, kLimit, kStream, kSize>(args, done, visits)) {
+    if (!QuantizeStreams<Lanes, Coder, kStream, kSize>(args, done, visits)) {
       return 0;
     }
     done += visits * kGroups;
@@ -212,12 +287,12 @@ HWY_INLINE void Fetch(const float* first, std::int64_t at) {
 }
 
 // One after the other; the next one is scanned while one is encoded.
-template <class Lanes, Packing kPacking, bool kLimit, bool kStream>
+template <class Lanes, class Coder, bool kStream>
 std::int64_t QuantizeLong(const QuantizeGroups& args, std::int64_t groups) {
   const EncodeGroups& codes = args.codes;
   const std::int64_t size = codes.in.size;
   const float* const first = codes.in.values;
-  BlockCoder<kPacking, kLimit> coder(args);
+  Coder coder(args);
   Batch<1, 1> batch;
   batch.apart = 0;
   const typename Lanes::Mask mask;
@@ -237,7 +312,7 @@ std::int64_t QuantizeLong(const QuantizeGroups& args, std::int64_t groups) {
     std::uint8_t* out = codes.codes + g * codes.stride;
     const auto encode = [&](std::int64_t i) HWY_ATTR {
       coder.template Encode<kStream>(values + i, factor, batch.divisors,
-                                     out + (kPacking == Packing::kInt4 ? i / 2 : i));
+                                     out + CodeBytes<Coder>(i));
     };
     if (g + 1 == groups) {
       for (std::int64_t i = 0; i < size; i += kBlock) encode(i);
@@ -255,40 +330,44 @@ std::int64_t QuantizeLong(const QuantizeGroups& args, std::int64_t groups) {
 
 // ---- the choice
 
-template <class Lanes, Packing kPacking, bool kLimit, bool kStream>
+template <class Lanes, class Coder, bool kStream>
 HWY_INLINE std::int64_t BySize(const QuantizeGroups& args, std::int64_t groups) {
   // With a constant size the loops over a group unroll.
   const std::int64_t size = args.codes.in.size;
   if (size == 32) {
-    return QuantizeShort<Lanes, kPacking, kLimit, kStream, 32>(args, groups);
+    return QuantizeShort<Lanes, Coder, kStream, 32>(args, groups);
   }
   if (size == 64) {
-    return QuantizeShort<Lanes, kPacking, kLimit, kStream, 64>(args, groups);
+    return QuantizeShort<Lanes, Coder, kStream, 64>(args, groups);
   }
   return quantize_batch(size) == 1
-             ? QuantizeLong<Lanes, kPacking, kLimit, kStream>(args, groups)
-             : QuantizeShort<Lanes, kPacking, kLimit, kStream, 0>(args, groups);
+             ? QuantizeLong<Lanes, Coder, kStream>(args, groups)
+             : QuantizeShort<Lanes, Coder, kStream, 0>(args, groups);
 }
 
 template <Packing kPacking, bool kLimit>
 HWY_INLINE std::int64_t ByStores(const QuantizeGroups& args, std::int64_t groups) {
+  using Coder = BlockCoder<kPacking, kLimit>;
   return MayStream<kPacking>(args.codes)
-             ? BySize<MagnitudeLanes, kPacking, kLimit, true>(args, groups)
-             : BySize<MagnitudeLanes, kPacking, kLimit, false>(args, groups);
+             ? BySize<MagnitudeLanes, Coder, true>(args, groups)
+             : BySize<MagnitudeLanes, Coder, false>(args, groups);
 }
 
 HWY_INLINE std::int64_t ByPacking(const QuantizeGroups& args, std::int64_t groups) {
   const bool limit = args.codes.limit;
   switch (args.codes.packing) {
     case Packing::kInt8:
+      if (ProductCoder::Knows(args.codes) && args.codes.in.size == 32) {
+        return QuantizeShort<MagnitudeLanes, ProductCoder, false, 32>(args, groups);
+      }
       return limit ? ByStores<Packing::kInt8, true>(args, groups)
                    : ByStores<Packing::kInt8, false>(args, groups);
     case Packing::kInt4:
       return limit ? ByStores<Packing::kInt4, true>(args, groups)
                    : ByStores<Packing::kInt4, false>(args, groups);
     case Packing::kInt4Halves:
-      return QuantizeShort<SignedLanes, Packing::kInt4Halves, true, false, 32>(args,
-                                                                               groups);
+      return QuantizeShort<SignedLanes, BlockCoder<Packing::kInt4Halves, true>, false,
+                           32>(args, groups);
   }
   return 0;
 }
