@@ -119,6 +119,33 @@ TEST_P(QuantizeInOne, ScalesAndCodesInOneGo) {
   }
 }
 
+// Values halfway between two codes, and those next to them.
+TEST_P(QuantizeInOne, TiesAreRoundedByTheDefinition) {
+  for (std::int64_t size : {32, 64, 512}) {
+    const std::int64_t groups = 4 * quantize_batch(size);
+    for (const PlainChoice& choice : plain_choices()) {
+      if (choice.packing == Packing::kInt4Halves && size != 32) continue;
+      const float largest = std::trunc(choice.denominator);
+      std::mt19937 random(5);
+      std::vector<float> values(static_cast<std::size_t>(groups * size));
+      for (std::size_t i = 0; i < values.size(); ++i) {
+        const bool first = static_cast<std::int64_t>(i) % size == 0;
+        const auto code = static_cast<float>(random() % 127);
+        float v = std::min(code, std::fabs(largest) - 1) + 0.5F;
+        if (random() % 2 == 0) v = std::nextafter(v, random() % 2 == 0 ? 0.0F : 200.0F);
+        if (random() % 2 == 0) v = -v;
+        values[i] = std::ldexp(first ? largest : v, int(i) / int(size) % 5 - 2);
+      }
+      const Groups in = {values.data(), groups, size, size};
+      const Quantized got = quantize_by(quantize_groups, choice, in, false);
+      ASSERT_EQ(got.done, groups);
+      ASSERT_TRUE(got == quantize_by(reference_quantize_groups, choice, in, false))
+          << size << " packing " << int(choice.packing) << " coding "
+          << int(choice.coding) << " rounding " << int(choice.rounding);
+    }
+  }
+}
+
 // What is known of a long group is not looked for.
 TEST_P(QuantizeInOne, LargestOfALongGroupMayBeKnown) {
   std::vector<float> values = values_of(512, 4);
