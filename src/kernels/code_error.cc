@@ -92,17 +92,8 @@ ErrorSums SumsOf(const DecodeGroups& args, const float* before) {
   const std::int64_t n = args.groups * args.size;
   CodeSlices<kShort> slices(args, before);
   ErrorTotals totals;
-  std::int64_t i = 0;
-  for (; i + kErrorBlock <= n; i += kErrorBlock) totals.AddBlock(slices);
-  if (i < n) {
-    float after[kErrorBlock];
-    for (std::int64_t k = 0; k < n - i; k += kSlice) {
-      const Slice slice = slices.Next();
-      for (std::int64_t e = 0; e < kSlice; e += kLanes) {
-        hn::StoreU(slice.After(e), kDF, after + k + e);
-      }
-    }
-    totals.AddTail(before + i, after, n - i);
+  for (std::int64_t i = 0; i < n; i += kErrorBlock) {
+    totals.AddBlock(slices, HWY_MIN(kErrorBlock, n - i));
   }
   ErrorSums sums = totals.Finish(before, n);
   sums.zeros_after = slices.Zeros();

@@ -27,9 +27,8 @@ constexpr auto kDoubles = static_cast<std::int64_t>(hn::MaxLanes(DD()));
 using D4 = hn::Full128<float>;
 using V4 = hn::Vec<D4>;
 constexpr int kVectors = static_cast<int>(8 / kLanes);
-constexpr std::int64_t kErrorBlock = 256;  // summed in f32
+constexpr std::int64_t kErrorBlock = 512;  // summed in f32
 constexpr std::int64_t kSlice = 32;        // values at a time
-constexpr std::int64_t kSlices = kErrorBlock / kSlice;
 
 // The four lanes of a sum, in memory.
 struct DoubleSum {
@@ -146,16 +145,16 @@ struct ErrorTotals {
 
   HWY_INLINE ErrorTotals() {}
 
-  // slices.Next(): the next slice of the block, with Before(i) and After(i), vectors of
-  // its values from i on.
+  // A block, or the last n < kErrorBlock values. slices.Next(): the next slice, with
+  // Before(i) and After(i), vectors of its values from i on.
   template <class Slices>
-  HWY_INLINE void AddBlock(Slices& slices) {
+  HWY_INLINE void AddBlock(Slices& slices, std::int64_t n) {
     VF sums[4][kVectors];
     for (int v = 0; v < kVectors; ++v) {
       Slices some = slices;
       FloatSums block;  // lanes [v * kLanes, (v + 1) * kLanes)
       ErrorExtremes extreme = extremes[v];
-      for (std::int64_t k = 0, end = Unknown(kSlices); k < end; ++k) {
+      for (std::int64_t k = 0, end = Unknown(n); k < end; k += kSlice) {
         const auto slice = some.Next();
         for (std::int64_t i = v * kLanes; i < kSlice; i += 16) {
           AddPair(slice.Before(i), slice.After(i), slice.Before(i + 8),
@@ -175,8 +174,8 @@ struct ErrorTotals {
     squared_after.Add(Folded(sums[3]));
   }
 
-  // Of values in memory.
-  HWY_INLINE void AddValues(const float* before, const float* after) {
+  // Of values in memory: a multiple of kSlice.
+  HWY_INLINE void AddValues(const float* before, const float* after, std::int64_t n) {
     struct Slice {
       const float* before;
       const float* after;
@@ -196,7 +195,7 @@ struct ErrorTotals {
       }
     };
     Slices slices = {{before, after}};
-    AddBlock(slices);
+    AddBlock(slices, n);
   }
 
   // The last n < kErrorBlock of them. Zeros behind the end change no sum.
@@ -205,7 +204,7 @@ struct ErrorTotals {
     float y[kErrorBlock] = {};
     std::memcpy(x, before, static_cast<std::size_t>(n) * sizeof(float));
     std::memcpy(y, after, static_cast<std::size_t>(n) * sizeof(float));
-    AddValues(x, y);
+    AddValues(x, y, (n + kSlice - 1) / kSlice * kSlice);
   }
 
   // The sums of the n values of `before`, without zeros_after.

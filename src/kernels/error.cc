@@ -13,7 +13,9 @@ namespace pith::kernels::HWY_NAMESPACE {
 ErrorSums ErrorSumsImpl(const float* before, const float* after, std::int64_t n) {
   ErrorTotals totals;
   std::int64_t i = 0;
-  for (; i + kErrorBlock <= n; i += kErrorBlock) totals.AddValues(before + i, after + i);
+  for (; i + kErrorBlock <= n; i += kErrorBlock) {
+    totals.AddValues(before + i, after + i, kErrorBlock);
+  }
   if (i < n) totals.AddTail(before + i, after + i, n - i);
   ErrorSums sums = totals.Finish(before, n);
   sums.zeros_after = CountZeros(after, n);
