@@ -13,7 +13,7 @@
 //   convert sync pith convert --dtype f16
 //
 // With --compress 1 it measures pith compress instead, error figures and checksums included,
-// from f32 and, by the bytes of a file that is half as long, from bf16 and f16:
+// from f32, bf16 and f16, a file of N MiB each:
 //
 //   bench_io --compress 1 [--rounds N] ...
 //
@@ -37,6 +37,7 @@
 #include <vector>
 
 #include "pith/io/writer.h"
+#include "src/kernels/convert.h"
 
 extern char** environ;
 
@@ -57,11 +58,13 @@ struct Settings {
   std::exit(1);
 }
 
-void make_checkpoint(const fs::path& path, std::int64_t mib) {
+void make_checkpoint(const fs::path& path, std::int64_t mib,
+                     pith::DType dtype = pith::DType::kF32) {
   constexpr std::int64_t kTensorMib = 64;
   constexpr std::int64_t kCols = 4096;
+  const std::int64_t item = pith::bits_of(dtype) / 8;
   const std::int64_t tensors = std::max<std::int64_t>(1, mib / kTensorMib);
-  const std::int64_t rows = (mib << 20) / tensors / kCols / 4;
+  const std::int64_t rows = (mib << 20) / tensors / kCols / item;
   // Random enough that no page is like another, cheap enough to make.
   std::vector<float> block(1 << 20);
   std::mt19937 random(1);
@@ -69,20 +72,23 @@ void make_checkpoint(const fs::path& path, std::int64_t mib) {
   for (float& value : block) value = normal(random);
   pith::CheckpointLayout layout;
   for (std::int64_t i = 0; i < tensors; ++i) {
-    layout.tensors.push_back(pith::TensorSpec::plain(fmt::format("layers.{}.weight", i),
-                                                     pith::DType::kF32,
-                                                     *pith::Shape::make({rows, kCols})));
+    layout.tensors.push_back(pith::TensorSpec::plain(
+        fmt::format("layers.{}.weight", i), dtype, *pith::Shape::make({rows, kCols})));
   }
   auto writer = pith::CheckpointWriter::create(path, layout, {.overwrite = true});
   if (!writer) die(writer.error().message());
-  const std::int64_t bytes = rows * kCols * 4;
+  const std::int64_t bytes = rows * kCols * item;
+  std::vector<std::byte> stored(block.size() * static_cast<std::size_t>(item));
   for (std::int64_t i = 0; i < tensors; ++i) {
     block[static_cast<std::size_t>(i)] += 1.0F;
+    pith::kernels::from_f32({.in = block.data(),
+                             .to = dtype,
+                             .out = stored.data(),
+                             .count = std::ssize(block)});
     for (std::int64_t at = 0; at < bytes;) {
-      const auto piece =
-          std::as_bytes(std::span(block))
-              .first(static_cast<std::size_t>(std::min<std::int64_t>(
-                  bytes - at, static_cast<std::int64_t>(block.size()) * 4)));
+      const auto piece = std::as_bytes(std::span(stored))
+                             .first(static_cast<std::size_t>(
+                                 std::min<std::int64_t>(bytes - at, std::ssize(stored))));
       if (auto s = (*writer)->write(static_cast<std::size_t>(i), at, piece); !s.ok()) {
         die(s.message());
       }
@@ -223,11 +229,10 @@ void bench_compress(const Settings& settings, const fs::path& folder) {
   };
   const std::string copy = folder / "copy.safetensors";
   const std::string out = folder / "out.safetensors";
-  for (const char* type : {"bf16", "f16"}) {
-    run_program(
-        {settings.pith, "convert", file("f32"), "-o", file(type), "--dtype", type});
-  }
-  fmt::print("{} MiB of f32 in the page cache, {} rounds, {} processors\n", settings.mib,
+  make_checkpoint(file("f32"), settings.mib);
+  make_checkpoint(file("bf16"), settings.mib, pith::DType::kBF16);
+  make_checkpoint(file("f16"), settings.mib, pith::DType::kF16);
+  fmt::print("{} MiB in the page cache, {} rounds, {} processors\n", settings.mib,
              settings.rounds, std::thread::hardware_concurrency());
   for (const Case& c : cases) {
     const std::string in = file(c.type);
@@ -263,7 +268,6 @@ int main(int argc, char** argv) {
   if (::mkdtemp(folder_name.data()) == nullptr) die("cannot make " + folder_name);
   const fs::path folder = folder_name;
   if (settings.compress) {
-    make_checkpoint(folder / "f32.safetensors", settings.mib);
     bench_compress(settings, folder);
     fs::remove_all(folder);
     return 0;

@@ -252,9 +252,10 @@ HWY_INLINE void StoreScales(const FindScales& rule, const Batch<kGroups, kEach>&
     StoreBits<2>(rule, batch);
   }
   if (rule.scales == nullptr) return;
-  for (std::int64_t k = 0; k < kGroups; ++k) {
-    rule.scales[batch.Group(k)] = batch.values[k];
-    rule.divisors[batch.Group(k)] = batch.divisors[k];
+  for (std::int64_t k = 0; k < kGroups; k += kEach) {
+    constexpr std::size_t kBytes = kEach * sizeof(float);
+    std::memcpy(rule.scales + batch.Group(k), batch.values + k, kBytes);
+    std::memcpy(rule.divisors + batch.Group(k), batch.divisors + k, kBytes);
   }
 }
 
