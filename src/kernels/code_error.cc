@@ -87,37 +87,47 @@ class CodeSlices {
                                         // at most, as there are kMostCodes codes
 };
 
-template <bool kShort>
+template <bool kShort, bool kLargest>
 ErrorSums SumsOf(const DecodeGroups& args, const float* before) {
   const std::int64_t n = args.groups * args.size;
   CodeSlices<kShort> slices(args, before);
   ErrorTotals totals;
   for (std::int64_t i = 0; i < n; i += kErrorBlock) {
-    totals.AddBlock(slices, HWY_MIN(kErrorBlock, n - i));
+    totals.template AddBlock<kLargest>(slices, HWY_MIN(kErrorBlock, n - i));
   }
   ErrorSums sums = totals.Finish(before, n);
   sums.zeros_after = slices.Zeros();
+  if (!kLargest) sums.max_error = -1;
   return sums;
 }
 
 }  // namespace
 
-ErrorSums CodeErrorSumsImpl(const DecodeGroups& args, const float* before) {
-  return args.size == kSlice ? SumsOf<true>(args, before) : SumsOf<false>(args, before);
+ErrorSums CodeErrorSumsImpl(const DecodeGroups& args, const float* before, bool largest) {
+  if (args.size == kSlice) {
+    return largest ? SumsOf<true, true>(args, before) : SumsOf<true, false>(args, before);
+  }
+  return largest ? SumsOf<false, true>(args, before) : SumsOf<false, false>(args, before);
 }
 
-// True if no scale is 0 or subnormal: then no product is 0, unless the code is.
-bool AreNormalImpl(const float* scales, std::int64_t n) {
+// The largest magnitude; 0 if a scale is 0, subnormal or NaN: if none is, no product is 0,
+// unless the code is.
+float LargestScaleImpl(const float* scales, std::int64_t n) {
   const VF smallest = hn::Set(kDF, FLT_MIN);
+  VF largest = hn::Zero(kDF);
   std::int64_t i = 0;
   for (; i + kLanes <= n; i += kLanes) {
     const VF some = hn::Abs(hn::LoadU(kDF, scales + i));
-    if (!hn::AllTrue(kDF, hn::Ge(some, smallest))) return false;
+    if (!hn::AllTrue(kDF, hn::Ge(some, smallest))) return 0;
+    largest = hn::Max(largest, some);
   }
+  float found = hn::GetLane(hn::MaxOfLanes(kDF, largest));
   for (; i < n; ++i) {
-    if (!(__builtin_fabsf(scales[i]) >= FLT_MIN)) return false;
+    const float scale = __builtin_fabsf(scales[i]);
+    if (!(scale >= FLT_MIN)) return 0;
+    if (scale > found) found = scale;
   }
-  return true;
+  return found;
 }
 
 }  // namespace pith::kernels::HWY_NAMESPACE
@@ -127,18 +137,21 @@ HWY_AFTER_NAMESPACE();
 namespace pith::kernels {
 
 PITH_EXPORT(CodeErrorSumsImpl);
-PITH_EXPORT(AreNormalImpl);
+PITH_EXPORT(LargestScaleImpl);
 
-bool has_code_error_sums(const DecodeGroups& args) noexcept {
+float code_error_scale(const DecodeGroups& args) noexcept {
   constexpr std::int64_t kMostCodes = 4096;  // 128 slices, whose zeros a byte can count
-  return args.packing == Packing::kInt8 && args.zero_points == nullptr &&
-         args.size % 32 == 0 && args.last == args.size &&
-         args.groups * args.size <= kMostCodes &&
-         PITH_DISPATCH(AreNormalImpl)(args.scales, args.one_scale ? 1 : args.groups);
+  if (args.packing != Packing::kInt8 || args.zero_points != nullptr ||
+      args.size % 32 != 0 || args.last != args.size ||
+      args.groups * args.size > kMostCodes) {
+    return 0;
+  }
+  return PITH_DISPATCH(LargestScaleImpl)(args.scales, args.one_scale ? 1 : args.groups);
 }
 
-ErrorSums code_error_sums(const DecodeGroups& args, const float* before) noexcept {
-  return PITH_DISPATCH(CodeErrorSumsImpl)(args, before);
+ErrorSums code_error_sums(const DecodeGroups& args, const float* before,
+                          bool largest) noexcept {
+  return PITH_DISPATCH(CodeErrorSumsImpl)(args, before, largest);
 }
 
 }  // namespace pith::kernels

@@ -87,16 +87,19 @@ struct ErrorExtremes {
       : max_error(hn::Zero(kDI)), least_square(hn::BitCast(kDI, hn::Set(kDF, 1))) {}
 };
 
-// Adds two vectors of each, eight values apart. Extremes are found among the bits of
+// Adds two vectors of each, eight values apart; kLargest: max_error is wanted. Extremes are found among the bits of
 // numbers that are not negative: processors have twice as many units for that as for the
 // extremes of f32, which the sums need.
+template <bool kLargest>
 HWY_INLINE void AddPair(VF x0, VF y0, VF x1, VF y1, FloatSums& sums,
                         ErrorExtremes& extremes) {
   const VF e0 = hn::Abs(hn::Sub(x0, y0));
   const VF e1 = hn::Abs(hn::Sub(x1, y1));
   sums.error = hn::Add(sums.error, hn::Add(e0, e1));
-  extremes.max_error =
-      hn::Max(extremes.max_error, hn::Max(hn::BitCast(kDI, e0), hn::BitCast(kDI, e1)));
+  if constexpr (kLargest) {
+    extremes.max_error =
+        hn::Max(extremes.max_error, hn::Max(hn::BitCast(kDI, e0), hn::BitCast(kDI, e1)));
+  }
   sums.error_squared =
       hn::Add(sums.error_squared, hn::Add(hn::Mul(e0, e0), hn::Mul(e1, e1)));
   sums.squared_after =
@@ -147,7 +150,7 @@ struct ErrorTotals {
 
   // A block, or the last n < kErrorBlock values. slices.Next(): the next slice, with
   // Before(i) and After(i), vectors of its values from i on.
-  template <class Slices>
+  template <bool kLargest, class Slices>
   HWY_INLINE void AddBlock(Slices& slices, std::int64_t n) {
     VF sums[4][kVectors];
     for (int v = 0; v < kVectors; ++v) {
@@ -157,8 +160,8 @@ struct ErrorTotals {
       for (std::int64_t k = 0, end = Unknown(n); k < end; k += kSlice) {
         const auto slice = some.Next();
         for (std::int64_t i = v * kLanes; i < kSlice; i += 16) {
-          AddPair(slice.Before(i), slice.After(i), slice.Before(i + 8),
-                  slice.After(i + 8), block, extreme);
+          AddPair<kLargest>(slice.Before(i), slice.After(i), slice.Before(i + 8),
+                            slice.After(i + 8), block, extreme);
         }
       }
       extremes[v] = extreme;
@@ -195,7 +198,7 @@ struct ErrorTotals {
       }
     };
     Slices slices = {{before, after}};
-    AddBlock(slices, n);
+    AddBlock<true>(slices, n);
   }
 
   // The last n < kErrorBlock of them. Zeros behind the end change no sum.

@@ -23,7 +23,7 @@ struct ErrorSums {
   double squared_before = 0;
   double squared_after = 0;
   double max_error = 0;  // a difference in the type it was taken in; NaN may be lost in
-                         // it, not in the sums
+                         // it, not in the sums; -1: not known
   std::int64_t zeros_before = 0;
   std::int64_t zeros_after = 0;
 };
@@ -48,11 +48,13 @@ ErrorSums error_sums_in_double(const float* before, const float* after,
                                std::int64_t n) noexcept;
 
 /// error_sums() of `before` and the values of codes; `out` is not written. Only of groups
-/// that has_code_error_sums() is true for: bytes, whole groups of a multiple of 32 values,
-/// 4096 in all, without zero points, with scales that are not 0 nor subnormal. Where squares do
-/// not fit f32 (fits_f32), the sums are no good.
-bool has_code_error_sums(const DecodeGroups& args) noexcept;
-ErrorSums code_error_sums(const DecodeGroups& args, const float* before) noexcept;
+/// that have a code_error_scale(). Where squares do not fit f32 (fits_f32), the sums are no
+/// good. max_error is -1 if `largest` is not wanted.
+ErrorSums code_error_sums(const DecodeGroups& args, const float* before,
+                          bool largest = true) noexcept;
+/// The largest of the scales, if the groups are whole, of a multiple of 32 bytes, 4096 in
+/// all, without zero points, and no scale is 0 or subnormal; else 0.
+float code_error_scale(const DecodeGroups& args) noexcept;
 
 /// The first element with |before - after| == error, in f32 or in double, or -1.
 std::int64_t first_error(const float* before, const float* after, std::int64_t n,

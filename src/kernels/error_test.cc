@@ -83,7 +83,7 @@ TEST(ErrorSums, CodesAddLikeTheirValues) {
                                    .groups = groups,
                                    .size = c.size,
                                    .last = c.size};
-        ASSERT_TRUE(has_code_error_sums(args));
+        ASSERT_GT(code_error_scale(args), 0);
         reference_decode_groups(args);
         for (std::size_t i = 0; i < n; ++i) {
           before[i] = random() % 9 == 0 ? 0.0F : after[i] + 0.1F * normal(random);
@@ -94,6 +94,9 @@ TEST(ErrorSums, CodesAddLikeTheirValues) {
           ASSERT_TRUE(set_target(target).ok());
           SCOPED_TRACE(target + " " + std::to_string(n));
           expect_same(code_error_sums(args, before.data()), expected);
+          ErrorSums without = expected;
+          without.max_error = -1;
+          expect_same(code_error_sums(args, before.data(), false), without);
         }
       }
     }
@@ -117,7 +120,7 @@ TEST(ErrorSums, ZerosOfAllCodes) {
                                .groups = 1,
                                .size = n,
                                .last = n};
-    ASSERT_TRUE(has_code_error_sums(args));
+    ASSERT_GT(code_error_scale(args), 0);
     for (const std::string& target : available_targets()) {
       ASSERT_TRUE(set_target(target).ok());
       EXPECT_EQ(code_error_sums(args, before.data()).zeros_after, n) << target;
@@ -141,27 +144,27 @@ TEST(ErrorSums, CodesWithoutSums) {
                               .groups = 8,
                               .size = 32,
                               .last = 32};
-  EXPECT_TRUE(has_code_error_sums(usual));
+  EXPECT_GT(code_error_scale(usual), 0);
   for (float scale : {0.0F, 1e-40F, -1e-40F}) {
     scales[7] = scale;
-    EXPECT_FALSE(has_code_error_sums(usual)) << scale;
+    EXPECT_EQ(code_error_scale(usual), 0) << scale;
   }
   scales[7] = 0.5F;
   DecodeGroups args = usual;
   args.packing = Packing::kInt4;
-  EXPECT_FALSE(has_code_error_sums(args));
+  EXPECT_EQ(code_error_scale(args), 0);
   args = usual;
   args.groups = 256;  // more zeros than a byte counts
-  EXPECT_FALSE(has_code_error_sums(args));
+  EXPECT_EQ(code_error_scale(args), 0);
   args = usual;
   args.last = 31;
-  EXPECT_FALSE(has_code_error_sums(args));
+  EXPECT_EQ(code_error_scale(args), 0);
   args = usual;
   args.zero_points = &zero_point;
-  EXPECT_FALSE(has_code_error_sums(args));
+  EXPECT_EQ(code_error_scale(args), 0);
   args = usual;
   args.size = args.last = 40;
-  EXPECT_FALSE(has_code_error_sums(args));
+  EXPECT_EQ(code_error_scale(args), 0);
 }
 
 // The plain sums in double that error_sums stands for.

@@ -27,6 +27,17 @@ bool is_plain(const Scheme& scheme) {
              : scheme.rule == ScaleRule::kAbsmax || scheme.rule == ScaleRule::kHalfRange;
 }
 
+// Steps that a value of an ordinary group can be away from its code: a half, what the
+// stored scale is away from the one that codes were made with, and a little for
+// roundings. 0 if values may lie outside.
+double reach_of(const Scheme& scheme) {
+  if (!is_bounded(scheme)) return 0;
+  const double last_place = scheme.scale_type == DType::kF32   ? 0x1p-24
+                            : scheme.scale_type == DType::kF16 ? 0x1p-11
+                                                               : 0x1p-8;
+  return (0.5 + scheme.max_code() * last_place) * 1.001;
+}
+
 // NaN becomes 0, infinity becomes `infinity` with its sign.
 void make_finite(const float* values, std::int64_t n, float infinity, float* out) {
   for (std::int64_t i = 0; i < n; ++i) {
@@ -88,6 +99,7 @@ Coder::Coder(const Scheme& scheme, const Values& values, const CodeSpans& out,
       options_(options),
       plain_(options.scales == Scales::kFind && is_plain(scheme)),
       halves_(packing_of(scheme) != kernels::Packing::kInt8),
+      reach_(reach_of(scheme)),
       code_args_{.in = {},
                  .divisors = nullptr,
                  .zero_points = nullptr,
@@ -210,6 +222,7 @@ Failure Coder::encode_batch(const Run& run, Batch& batch) const {
     Measured of = batch.measured();
     of.bytes = left.bytes;
     of.counted = args.packing == kernels::Packing::kInt4Halves;
+    of.reach = reach_;
     if (of.counted) batch.figures->saturated += left.saturated;
     measure(args, of);
     return {};
@@ -396,8 +409,10 @@ void Coder::measure(const kernels::EncodeGroups& args, const Measured& of) const
   const std::int64_t n = (args.in.groups - 1) * args.in.size + args.in.last;
   alignas(64) float decoded[kChunk];
   codes.out = decoded;
-  if (kernels::has_code_error_sums(codes)) {
-    const kernels::ErrorSums sums = kernels::code_error_sums(codes, of.originals);
+  if (const float scale = kernels::code_error_scale(codes); scale > 0) {
+    const bool known = of.reach > 0 && of.originals == args.in.values &&
+                       !is_largest(*of.figures, of.reach * double{scale});
+    const kernels::ErrorSums sums = kernels::code_error_sums(codes, of.originals, !known);
     if (are_figures(sums, n)) {
       std::int64_t at = -1;
       if (is_largest(*of.figures, sums.max_error)) {

@@ -87,6 +87,7 @@ class Coder {
     const float* scales;                 ///< of their groups
     const std::int8_t* bytes = nullptr;  ///< codes of 4 bits, if they are there as bytes
     bool counted = false;                ///< what is saturated
+    double reach = 0;  ///< no error is larger, in steps of their scales; 0: not known
   };
   /// What encode_plain() leaves behind for them, unless it is null.
   struct Plain {
@@ -133,8 +134,9 @@ class Coder {
   const Values& values_;
   const CodeSpans& out_;
   CoderOptions options_;
-  bool plain_;   ///< the kernel that does all three steps knows the scheme
-  bool halves_;  ///< codes are halves of bytes
+  bool plain_;    ///< the kernel that does all three steps knows the scheme
+  bool halves_;   ///< codes are halves of bytes
+  double reach_;  ///< of codes that encode_plain() makes; see Measured
   kernels::EncodeGroups code_args_;  ///< what all groups have in common
   kernels::FindScales scale_args_;
 };

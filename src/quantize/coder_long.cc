@@ -49,8 +49,12 @@ void Coder::measure_long_group(const Run& group, const float* values, const Plai
     args.in = {values + i, 1, n, n};
     args.divisors = left.divisors;
     args.one_scale = true;
-    measure(args, {&total, i, originals(group.first + i, values + i), left.scales,
-                   left.bytes == nullptr ? nullptr : left.bytes + i});
+    measure(args, {.figures = &total,
+                   .offset = i,
+                   .originals = originals(group.first + i, values + i),
+                   .scales = left.scales,
+                   .bytes = left.bytes == nullptr ? nullptr : left.bytes + i,
+                   .reach = reach_});
   }
   figures.merge(total, offset);
 }

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <limits>
 #include <numeric>
+#include <random>
 #include <string>
 #include <vector>
 
@@ -297,6 +298,43 @@ TEST(Quantize, PercentileSaturatesAndIsCounted) {
   values.assign(100, 0);
   values[7] = 5;
   EXPECT_EQ(quantize(view(values, {100}), scheme).value().scale(0), 5 / 127.0F);
+}
+
+// Chunks whose largest errors grow little by little: none may be passed over because its
+// scales are thought to be too small for it.
+TEST(Quantize, LargestErrorAmongScalesThatGrow) {
+  std::vector<Scheme> schemes;
+  for (const Scheme& scheme : {Scheme::int8_rows(), Scheme::int8_blocks(32),
+                               Scheme::int8_blocks(64), Scheme::int4_blocks(32)}) {
+    for (DType type : {DType::kF32, DType::kF16, DType::kBF16}) {
+      for (Coding coding : {Coding::kStored, Coding::kExact}) {
+        schemes.push_back(scheme);
+        schemes.back().scale_type = type;
+        schemes.back().coding = coding;
+      }
+    }
+  }
+  schemes.push_back(Scheme::q8_0());
+  constexpr std::int64_t kTestRows = 400;
+  constexpr std::int64_t kTestCols = 4096;
+  for (const Scheme& scheme : schemes) {
+    const auto most = static_cast<float>(scheme.max_code());
+    std::mt19937 random(3);
+    std::vector<float> values(kTestRows * kTestCols);
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      const auto row = static_cast<float>(i / kTestCols);
+      const float code = static_cast<float>(random() % 1000) / 1000 * most;
+      const float step = 1 + 0.0007F * row;
+      values[i] = (i % 32 == 0 ? most : random() % 2 == 0 ? code : -code) * step;
+    }
+    ErrorFigures figures;
+    const QuantizedTensor q =
+        quantize(view(values, {kTestRows, kTestCols}), scheme, {.figures = &figures})
+            .value();
+    const ErrorFigures expected = measure_error(values, decoded(q)).value();
+    EXPECT_EQ(figures.max_error, expected.max_error) << scheme.to_string();
+    EXPECT_EQ(figures.max_index, expected.max_index) << scheme.to_string();
+  }
 }
 
 // Errors of values that were changed before are measured against what they were.
