@@ -49,7 +49,7 @@ def test_what_is_written_is_what_quantize_gives(source, tmp_path):
     np.testing.assert_array_equal(small[kept].read(), tensors[kept])
     assert report[kept].action == "kept" and report[name].action == "compressed"
     np.testing.assert_allclose(
-        report[name].error.mse, pith.measure_error(tensors[name], expected).mse, rtol=1e-7
+        report[name].error.mse, pith.measure_error(tensors[name], expected).mse, rtol=1e-6
     )
     assert report.worst(1)[0].error.sqnr_db == min(
         t.error.sqnr_db for t in report.tensors if t.error

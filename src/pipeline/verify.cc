@@ -50,7 +50,7 @@ Status checksum_of(const Checkpoint& checkpoint, std::size_t tensor,
 // Other pieces may have been summed, and totals of a few values are f32.
 bool close(double claimed, double found) {
   return claimed == found || std::fabs(claimed - found) <=
-                                 1e-7 * std::max(std::fabs(claimed), std::fabs(found));
+                                 1e-6 * std::max(std::fabs(claimed), std::fabs(found));
 }
 
 bool agree(const ErrorFigures& claimed, const ErrorFigures& found) {

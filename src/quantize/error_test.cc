@@ -124,9 +124,9 @@ RC_GTEST_PROP(ErrorFigures, MergeOfPartsIsTheWhole, ()) {
   RC_ASSERT(merged.count == whole.count);
   RC_ASSERT(merged.max_index == whole.max_index);
   RC_ASSERT(merged.max_error == whole.max_error);
-  RC_ASSERT(std::fabs(merged.sum_error - whole.sum_error) <= 1e-7 * whole.sum_error);
-  RC_ASSERT(std::fabs(merged.rmse() - whole.rmse()) <= 1e-7 * whole.rmse());
-  RC_ASSERT(std::fabs(merged.cosine() - whole.cosine()) <= 1e-7);
+  RC_ASSERT(std::fabs(merged.sum_error - whole.sum_error) <= 1e-6 * whole.sum_error);
+  RC_ASSERT(std::fabs(merged.rmse() - whole.rmse()) <= 1e-6 * whole.rmse());
+  RC_ASSERT(std::fabs(merged.cosine() - whole.cosine()) <= 1e-6);
 }
 
 }  // namespace

@@ -143,8 +143,8 @@ RC_GTEST_PROP(QuantizeProperty, DecodedIsWithinHalfAStep, ()) {
   RC_ASSERT(figures.max_index == expected.max_index);
   RC_ASSERT(figures.zeros_before == expected.zeros_before);
   RC_ASSERT(figures.zeros_after == expected.zeros_after);
-  RC_ASSERT(std::fabs(figures.rmse() - expected.rmse()) <= 1e-7 * expected.rmse());
-  RC_ASSERT(std::fabs(figures.mae() - expected.mae()) <= 1e-7 * expected.mae());
+  RC_ASSERT(std::fabs(figures.rmse() - expected.rmse()) <= 1e-6 * expected.rmse());
+  RC_ASSERT(std::fabs(figures.mae() - expected.mae()) <= 1e-6 * expected.mae());
   RC_ASSERT(figures.sqnr_db() == expected.sqnr_db() ||
             std::fabs(figures.sqnr_db() - expected.sqnr_db()) <= 1e-6);
 }
