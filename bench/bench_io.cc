@@ -15,7 +15,7 @@
 // With --compress 1 it measures pith compress instead, error figures and checksums included,
 // from f32, bf16 and f16, a file of N MiB each:
 //
-//   bench_io --compress 1 [--rounds N] ...
+//   bench_io --compress 1 [--only TEXT] [--rounds N] ...   those with TEXT in their name
 //
 // Speeds are bytes of the input per second. Outputs are removed before every measurement,
 // and the disk is quiet when it begins.
@@ -51,6 +51,7 @@ struct Settings {
   std::int64_t mib = 2048;
   int rounds = 5;
   bool compress = false;
+  std::string only;
 };
 
 [[noreturn]] void die(const std::string& what) {
@@ -198,6 +199,7 @@ Settings parse(int argc, char** argv) {
     if (name == "--mib") settings.mib = std::atoll(argv[i + 1]);
     if (name == "--rounds") settings.rounds = std::atoi(argv[i + 1]);
     if (name == "--compress") settings.compress = std::atoi(argv[i + 1]) != 0;
+    if (name == "--only") settings.only = argv[i + 1];
   }
   return settings;
 }
@@ -238,6 +240,7 @@ void bench_compress(const Settings& settings, const fs::path& folder) {
     const std::string in = file(c.type);
     std::string name = c.type;
     for (std::size_t i = 1; i < c.flags.size(); i += 2) name += " " + c.flags[i];
+    if (name.find(settings.only) == std::string::npos) continue;
     Row cp{c.sync ? "cp + sync" : "cp", {}};
     Row row{c.sync ? name + " sync" : name, {}};
     read_file(in, 1 << 20);
