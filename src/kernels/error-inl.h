@@ -27,7 +27,7 @@ constexpr auto kDoubles = static_cast<std::int64_t>(hn::MaxLanes(DD()));
 using D4 = hn::Full128<float>;
 using V4 = hn::Vec<D4>;
 constexpr int kVectors = static_cast<int>(8 / kLanes);
-constexpr std::int64_t kErrorBlock = 256;  // summed in f32
+constexpr std::int64_t kErrorBlock = 512;  // summed in f32
 constexpr std::int64_t kSlice = 32;        // values at a time
 
 // The four lanes of a sum, in memory.

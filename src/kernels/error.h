@@ -1,6 +1,6 @@
 // Sums over two arrays of values, before and after a change.
 //
-// Element i goes to lane i mod 8 of each sum. Within a block of 256 elements products and
+// Element i goes to lane i mod 8 of each sum. Within a block of 512 elements products and
 // sums are f32: those of elements i and i + 8 are added, for i / 8 even, and such pairs
 // one after the other; then lanes i and i + 4. From there on the four lanes are double.
 // That is right to some 1e-8 and takes a third of the time of sums in double alone. At the

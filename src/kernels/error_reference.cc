@@ -10,14 +10,14 @@ double add_lanes(const double (&lanes)[4]) {
   return (lanes[0] + lanes[2]) + (lanes[1] + lanes[3]);
 }
 
-// Products and sums of a block of 256 elements are of type T.
+// Products and sums of a block of 512 elements are of type T.
 template <typename T>
 ErrorSums sums_of(const float* before, const float* after, std::int64_t n) {
   double totals[4][4] = {};
   ErrorSums sums;
-  for (std::int64_t block = 0; block < n; block += 256) {
+  for (std::int64_t block = 0; block < n; block += 512) {
     T lanes[4][8] = {};  // error, its square, the squares of both
-    for (std::int64_t pair = 0; pair < 256; ++pair) {
+    for (std::int64_t pair = 0; pair < 512; ++pair) {
       if (pair / 8 % 2 != 0) continue;  // has been the second of one
       T more[4] = {};
       for (std::int64_t i : {block + pair, block + pair + 8}) {

@@ -6,7 +6,7 @@
 // Differences are taken in f32, where they are exact for values of similar size, and
 // summed in double: in chunks of kErrorChunk elements, each over 4 sums (element i goes
 // to sum i mod 4) that are then added pairwise, chunk after chunk. What goes to a sum is
-// the f32 total of 64 elements, or of one where f32 is too narrow for their squares.
+// the f32 total of 128 elements, or of one where f32 is too narrow for their squares.
 // So the figures are the same for every instruction set and number of threads. Another
 // cut of a tensor into parts can change the last digits: show at most 6.
 #pragma once
