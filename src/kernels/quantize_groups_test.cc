@@ -2,6 +2,7 @@
 #include <bit>
 #include <cstring>
 
+#include "src/kernels/convert.h"
 #include "src/kernels/quantize.h"
 #include "src/kernels/test_values.h"
 
@@ -51,9 +52,15 @@ struct Quantized {
   friend bool operator==(const Quantized&, const Quantized&) = default;
 };
 
+// Values of 16 bits, instead of those of Groups.
+struct Halves {
+  DType type = DType::kF32;
+  const std::uint16_t* bits = nullptr;
+};
+
 template <typename Quantize>
 Quantized quantize_by(Quantize quantize, const PlainChoice& choice, const Groups& in,
-                      bool stream) {
+                      bool stream, const Halves& halves = {}) {
   const int high = choice.packing == Packing::kInt8 ? 127 : 7;
   const std::int64_t stride = choice.packing == Packing::kInt8   ? in.size
                               : choice.packing == Packing::kInt4 ? in.size / 2
@@ -87,6 +94,8 @@ Quantized quantize_by(Quantize quantize, const PlainChoice& choice, const Groups
     args.bytes = q.bytes.data();
     args.saturated = &q.saturated;
   }
+  args.halves = halves.bits;
+  args.from = halves.type;
   q.done = quantize(args);
   if (q.done == 0) q.saturated = 0;  // means nothing
   return q;
@@ -143,6 +152,64 @@ TEST_P(QuantizeInOne, TiesAreRoundedByTheDefinition) {
           << size << " packing " << int(choice.packing) << " coding "
           << int(choice.coding) << " rounding " << int(choice.rounding);
     }
+  }
+}
+
+// Values of 16 bits give what they give as f32, which they are left as; or nothing is done.
+TEST_P(QuantizeInOne, ValuesOfSixteenBits) {
+  for (DType type : {DType::kBF16, DType::kF16}) {
+    int known = 0;
+    for (std::int64_t size : {32, 64, 512}) {
+      for (std::int64_t groups : {7, 8, 64, 97}) {
+        std::vector<float> values = values_of(groups * size, 11);
+        for (float& v : values) v = std::clamp(v, -1000.0F, 1000.0F);
+        std::vector<std::uint16_t> bits(values.size());
+        from_f32({.in = values.data(),
+                  .to = type,
+                  .out = bits.data(),
+                  .count = std::ssize(values)});
+        to_f32({.from = type,
+                .in = bits.data(),
+                .out = values.data(),
+                .count = std::ssize(values)});
+        for (const PlainChoice& choice : plain_choices()) {
+          if (choice.packing == Packing::kInt4Halves && size != 32) continue;
+          const Groups in = {values.data(), groups, size, size};
+          const Quantized expected = quantize_by(quantize_groups, choice, in, false);
+          std::vector<float> left(values.size(), -7);
+          const Groups out = {left.data(), groups, size, size};
+          const Quantized got =
+              quantize_by(quantize_groups, choice, out, false, {type, bits.data()});
+          if (got.done == 0) continue;
+          ++known;
+          ASSERT_TRUE(got == expected) << groups << " groups of " << size;
+          left.resize(static_cast<std::size_t>(got.done * size));
+          ASSERT_TRUE(std::equal(left.begin(), left.end(), values.begin()));
+        }
+      }
+    }
+    // Q8_0, wherever there is an instruction for the type.
+    EXPECT_EQ(known > 0, type == DType::kBF16 || GetParam() != "sse4");
+  }
+}
+
+TEST_P(QuantizeInOne, ValuesOfSixteenBitsThatAreNotOrdinary) {
+  const PlainChoice q8_0 = {
+      Packing::kInt8, DType::kF16, Coding::kInverse, Rounding::kHalfAway, 127, 0, false};
+  std::vector<float> left(32 * 32);
+  const Groups out = {left.data(), 32, 32, 32};
+  std::vector<std::uint16_t> bits(left.size(), 0x3f80);
+  EXPECT_EQ(
+      quantize_by(quantize_groups, q8_0, out, false, {DType::kBF16, bits.data()}).done,
+      32);
+  for (const int bad : {0x7f80, 0xff80, 0x7fc1, 0x7f00, 0x0080}) {
+    std::fill(bits.begin() + 320, bits.begin() + 352, std::uint16_t{0});
+    bits[333] =
+        static_cast<std::uint16_t>(bad);  // infinity, NaN, a scale beyond f16, one below
+    EXPECT_EQ(
+        quantize_by(quantize_groups, q8_0, out, false, {DType::kBF16, bits.data()}).done,
+        0)
+        << bad;
   }
 }
 

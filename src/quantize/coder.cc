@@ -7,7 +7,6 @@
 #include <limits>
 
 #include "src/kernels/float_bits.h"
-#include "src/quantize/measure.h"
 
 namespace pith {
 namespace {
@@ -25,17 +24,6 @@ bool is_plain(const Scheme& scheme) {
   return packing_of(scheme) == kernels::Packing::kInt4Halves
              ? scheme.rule == ScaleRule::kSignedMax
              : scheme.rule == ScaleRule::kAbsmax || scheme.rule == ScaleRule::kHalfRange;
-}
-
-// Steps that a value of an ordinary group can be away from its code: a half, what the
-// stored scale is away from the one that codes were made with, and a little for
-// roundings. 0 if values may lie outside.
-double reach_of(const Scheme& scheme) {
-  if (!is_bounded(scheme)) return 0;
-  const double last_place = scheme.scale_type == DType::kF32   ? 0x1p-24
-                            : scheme.scale_type == DType::kF16 ? 0x1p-11
-                                                               : 0x1p-8;
-  return (0.5 + scheme.max_code() * last_place) * 1.001;
 }
 
 // NaN becomes 0, infinity becomes `infinity` with its sign.
@@ -150,7 +138,9 @@ std::int64_t Coder::encode_plain(const Run& run, const float* values, Plain& lef
                                   .codes = code_args(run.code, run.size),
                                   .largest = largest,
                                   .bytes = left.bytes,
-                                  .saturated = &left.saturated};
+                                  .saturated = &left.saturated,
+                                  .halves = left.halves,
+                                  .from = values_.type()};
   args.scales.scales = left.scales;
   args.scales.divisors = left.divisors;
   args.codes.in = {values, run.groups, run.size, run.last};
@@ -209,11 +199,20 @@ Failure Coder::encode(const Run& run, ErrorFigures& figures) const {
 Failure Coder::encode_batch(const Run& run, Batch& batch) const {
   const std::int64_t n = run.elements();
   if (n == 0) return {};
-  batch.original = batch.values = values_.read(run.first, n, batch.converted);
+  Plain left = {.scales = batch.all_scales,
+                .divisors = batch.all_divisors,
+                .bytes = halves_ && options_.figures ? batch.bytes : nullptr,
+                .halves = values_.halves(run.first)};
+  batch.original = batch.values = batch.converted;
+  bool done =
+      left.halves != nullptr && encode_plain(run, batch.values, left) == run.groups;
+  if (!done) {
+    batch.original = batch.values = values_.read(run.first, n, batch.converted);
+    left.halves = nullptr;
+    done = encode_plain(run, batch.values, left) == run.groups;
+  }
   batch.against = originals(run.first, batch.original);
-  Plain left = {batch.all_scales, batch.all_divisors,
-                halves_ && options_.figures ? batch.bytes : nullptr};
-  if (encode_plain(run, batch.values, left) == run.groups) {
+  if (done) {
     if (!options_.figures) return {};
     batch.use_all(true);
     kernels::EncodeGroups args = code_args(run.code, run.size);
@@ -384,47 +383,6 @@ void Coder::encode_values(const Run& run, Batch& batch) const {
     }
   }
   if (options_.figures) measure(args, batch.measured());
-}
-
-// Adds the figures of values that have been encoded.
-void Coder::measure(const kernels::EncodeGroups& args, const Measured& of) const {
-  kernels::DecodeGroups codes = {.codes = args.codes,
-                                 .stride = args.stride,
-                                 .packing = args.packing,
-                                 .scales = of.scales,
-                                 .zero_points = args.zero_points,
-                                 .one_scale = args.one_scale,
-                                 .out = nullptr,
-                                 .groups = args.in.groups,
-                                 .size = args.in.size,
-                                 .last = args.in.last};
-  if (of.bytes != nullptr) {
-    codes.codes = reinterpret_cast<const std::uint8_t*>(of.bytes);
-    codes.stride = args.in.size;
-    codes.packing = kernels::Packing::kInt8;
-  }
-  if (args.limit && !of.counted) {
-    of.figures->saturated += kernels::count_saturated(args);
-  }
-  const std::int64_t n = (args.in.groups - 1) * args.in.size + args.in.last;
-  alignas(64) float decoded[kChunk];
-  codes.out = decoded;
-  if (const float scale = kernels::code_error_scale(codes); scale > 0) {
-    const bool known = of.reach > 0 && of.originals == args.in.values &&
-                       !is_largest(*of.figures, of.reach * double{scale});
-    const kernels::ErrorSums sums = kernels::code_error_sums(codes, of.originals, !known);
-    if (are_figures(sums, n)) {
-      std::int64_t at = -1;
-      if (is_largest(*of.figures, sums.max_error)) {
-        kernels::decode_groups(codes);
-        at = of.offset + kernels::first_error(of.originals, decoded, n, sums.max_error);
-      }
-      add_sums(*of.figures, sums, n, at);
-      return;
-    }
-  }
-  kernels::decode_groups(codes);
-  add_chunk(*of.figures, of.originals, decoded, n, of.offset);
 }
 
 GroupScale Coder::read_scale(std::int64_t group) const {

@@ -95,6 +95,8 @@ class Coder {
     float* divisors = nullptr;
     std::int8_t* bytes = nullptr;
     std::int64_t saturated = 0;
+    /// Where values of 16 bits come from, which it leaves behind as f32.
+    const std::byte* halves = nullptr;
   };
 
   bool encode_with_one_scale(const Run& run, const float* values) const;
@@ -105,6 +107,7 @@ class Coder {
   void measure_long_group(const Run& group, const float* values, const Plain& left,
                           ErrorFigures& figures, std::int64_t offset) const;
   void measure(const kernels::EncodeGroups& args, const Measured& of) const;
+  static double reach_of(const Scheme& scheme);
   /// What the errors of values from element `first` of the part on are measured against.
   [[nodiscard]] const float* originals(std::int64_t first, const float* values) const {
     return options_.originals == nullptr ? values : options_.originals + first;

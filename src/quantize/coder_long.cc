@@ -7,7 +7,6 @@
 
 #include "src/base/parallel.h"
 #include "src/quantize/coder.h"
-#include "src/quantize/measure.h"
 
 namespace pith {
 namespace {
@@ -37,26 +36,6 @@ std::int64_t Coder::encode_long_rows(const Run& run, ErrorFigures& figures,
     measure_long_group(row, values, left, figures, offset + g * run.size);
   }
   return run.groups;
-}
-
-void Coder::measure_long_group(const Run& group, const float* values, const Plain& left,
-                               ErrorFigures& figures, std::int64_t offset) const {
-  ErrorFigures total = figures_after(figures);
-  for (std::int64_t i = 0; i < group.last; i += kErrorChunk) {
-    const std::int64_t n = std::min(kErrorChunk, group.last - i);
-    kernels::EncodeGroups args =
-        code_args(group.code + group_stride(scheme_, i), group.size);
-    args.in = {values + i, 1, n, n};
-    args.divisors = left.divisors;
-    args.one_scale = true;
-    measure(args, {.figures = &total,
-                   .offset = i,
-                   .originals = originals(group.first + i, values + i),
-                   .scales = left.scales,
-                   .bytes = left.bytes == nullptr ? nullptr : left.bytes + i,
-                   .reach = reach_});
-  }
-  figures.merge(total, offset);
 }
 
 Failure Coder::encode_long_group(const Run& group, ErrorFigures& figures,
