@@ -152,7 +152,12 @@ class Engine {
       std::shared_ptr<CompressWorker> worker = take_worker();
       return [&, worker](const Piece& piece) -> Status {
         Status result = check_cancelled(options_.cancel);
-        if (result.ok()) result = run_of[piece.tensor]->encode(*worker, piece);
+        try {
+          if (result.ok()) result = run_of[piece.tensor]->encode(*worker, piece);
+        } catch (...) {  // no memory: others must not wait for this piece
+          meeting_.give_up();
+          throw;
+        }
         if (result.ok()) return result;
         const bool stopped = result.code() == StatusCode::kCancelled &&
                              !check_cancelled(options_.cancel).ok();
