@@ -47,6 +47,19 @@ CheckpointLayout one_matrix(Format format) {
   return layout;
 }
 
+CheckpointLayout thousand_bytes(Format format) {
+  CheckpointLayout layout;
+  layout.format = format;
+  layout.tensors.push_back(TensorSpec::plain("w", DType::kI8, shape_of({1000})));
+  return layout;
+}
+
+std::string some_bytes(int n) {
+  std::string bytes;
+  for (int i = 0; i < n; ++i) bytes += static_cast<char>(i * 7);
+  return bytes;
+}
+
 const std::vector<float> kMatrix = {1, -2, 0.5, 4};
 
 TEST(Writer, SmallestSafetensorsFile) {
@@ -140,11 +153,8 @@ TEST(Writer, AnyOrderAnyThreadGivesTheSameBytes) {
   const TempFolder folder;
   for (const Format format :
        {Format::kSafetensors, Format::kGguf, Format::kNpz, Format::kNpy}) {
-    CheckpointLayout layout;
-    layout.format = format;
-    layout.tensors.push_back(TensorSpec::plain("w", DType::kI8, shape_of({1000})));
-    std::string data;
-    for (int i = 0; i < 1000; ++i) data += static_cast<char>(i * 7);
+    const CheckpointLayout layout = thousand_bytes(format);
+    const std::string data = some_bytes(1000);
     ASSERT_TRUE(write_all(folder / "whole", layout, {data}, {.overwrite = true}).ok());
     auto writer =
         CheckpointWriter::create(folder / "pieces", layout, {.overwrite = true});
@@ -173,11 +183,8 @@ TEST(Writer, TwoStretchesOfMemoryAreOneWrite) {
   const TempFolder folder;
   for (const Format format :
        {Format::kSafetensors, Format::kGguf, Format::kNpz, Format::kNpy}) {
-    CheckpointLayout layout;
-    layout.format = format;
-    layout.tensors.push_back(TensorSpec::plain("w", DType::kI8, shape_of({1000})));
-    std::string data;
-    for (int i = 0; i < 1000; ++i) data += static_cast<char>(i * 7);
+    const CheckpointLayout layout = thousand_bytes(format);
+    const std::string data = some_bytes(1000);
     ASSERT_TRUE(write_all(folder / "whole", layout, {data}, {.overwrite = true}).ok());
     auto writer = CheckpointWriter::create(folder / "two", layout, {.overwrite = true});
     ASSERT_TRUE(writer);
