@@ -7,6 +7,7 @@
 #include <atomic>
 #include <bitset>
 #include <cstdint>
+#include <exception>
 #include <mutex>
 #include <thread>
 #include <vector>
@@ -58,9 +59,17 @@ void parallel_for(std::int64_t count, std::int64_t threads, const Body& body) {
     return;
   }
   std::atomic<std::int64_t> next{0};
+  std::mutex mutex;
+  std::exception_ptr thrown;
   const auto work = [&] {
     inside = true;
-    for (std::int64_t i = next++; i < count; i = next++) body(i);
+    try {
+      for (std::int64_t i = next++; i < count; i = next++) body(i);
+    } catch (...) {
+      next = count;
+      const std::lock_guard lock(mutex);
+      thrown = std::current_exception();
+    }
     inside = false;
   };
   std::vector<std::thread> others;
@@ -69,6 +78,7 @@ void parallel_for(std::int64_t count, std::int64_t threads, const Body& body) {
   }
   work();
   for (std::thread& other : others) other.join();
+  if (thrown) std::rethrow_exception(thrown);
 }
 
 }  // namespace pith::plain_threads
