@@ -5,94 +5,22 @@
 #include <rapidcheck/gtest.h>
 
 #include <cmath>
-#include <fstream>
 #include <limits>
 #include <map>
-#include <random>
 
-#include "pith/base/threads.h"
-#include "pith/io/writer.h"
 #include "pith/pipeline/pipeline.h"
 #include "pith/pipeline/verify.h"
-#include "pith/quantize/convert.h"
 #include "pith/quantize/dense.h"
-#include "src/kernels/target.h"
+#include "src/pipeline/compress_test_model.h"
 #include "src/quantize/manifest.h"
 #include "tests/support/temp_folder.h"
+#include "tests/support/values.h"
 
 namespace pith {
 namespace {
 
 namespace fs = std::filesystem;
-
-struct Tensor {
-  std::string name;
-  std::vector<std::int64_t> shape;
-  DType dtype = DType::kF32;
-};
-
-std::vector<float> random_values(std::int64_t n, unsigned seed) {
-  std::mt19937 source(seed);
-  std::normal_distribution<float> normal(0, 0.05f);
-  std::vector<float> values(static_cast<std::size_t>(n));
-  for (float& value : values) value = normal(source);
-  return values;
-}
-
-std::vector<std::byte> bytes_as(const std::vector<float>& values, DType dtype) {
-  const auto n = static_cast<std::int64_t>(values.size());
-  std::vector<std::byte> bytes(static_cast<std::size_t>(n * bits_of(dtype) / 8));
-  const Shape shape = Shape::make({n}).value();
-  const TensorView view = TensorView::of(values, shape).value();
-  EXPECT_TRUE(convert(view, dtype, bytes));
-  return bytes;
-}
-
-void write_model(const fs::path& path, const std::vector<Tensor>& tensors,
-                 Format format = Format::kSafetensors) {
-  CheckpointLayout layout;
-  layout.format = format;
-  for (const Tensor& t : tensors) {
-    layout.tensors.push_back(
-        TensorSpec::plain(t.name, t.dtype, Shape::make(t.shape).value()));
-  }
-  auto writer =
-      CheckpointWriter::create(path, layout, {.overwrite = true, .sync = false});
-  ASSERT_TRUE(writer) << writer.error().message();
-  for (std::size_t i = 0; i < tensors.size(); ++i) {
-    const std::int64_t n = layout.tensors[i].shape.elements();
-    const std::vector<std::byte> bytes =
-        bytes_as(random_values(n, static_cast<unsigned>(i + 1)), tensors[i].dtype);
-    ASSERT_TRUE((*writer)->write(i, 0, bytes).ok());
-  }
-  const Status done = (*writer)->commit();
-  ASSERT_TRUE(done.ok()) << done.message();
-}
-
-std::vector<Tensor> small_model() {
-  return {{"model.embed_tokens.weight", {40, 64}},
-          {"model.layers.0.mlp.up.weight", {300, 256}},  // more than one piece
-          {"model.layers.0.mlp.down.weight", {64, 96}, DType::kBF16},
-          {"model.layers.0.attn.weight", {64, 64}, DType::kF16},
-          {"model.norm.weight", {64}},
-          {"model.empty.weight", {0, 64}}};
-}
-
-std::string read_file(const fs::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
-}
-
-CompressOptions options_of(const std::string& quantize, const std::string& prune = "") {
-  RecipeFlags flags;
-  flags.quantize = quantize;
-  flags.prune = prune;
-  CompressOptions options;
-  options.recipe = recipe_from_flags(flags).value();
-  options.sync = false;
-  options.overwrite = true;
-  return options;
-}
+using testing::file_bytes;
 
 std::vector<float> read_tensor(const Checkpoint& checkpoint, const std::string& name) {
   const std::size_t i = checkpoint.find(name).value();
@@ -354,73 +282,6 @@ TEST(Compress, SparseOnlyWhereItIsSmaller) {
             "prune 0.5 l1, int8 row f32, sparse");
 }
 
-TEST(Compress, SameBytesForAllThreadsTargetsAndMemory) {
-  const testing::TempFolder folder;
-  const fs::path input = folder.path() / "in.safetensors";
-  // Several pieces each.
-  write_model(input,
-              {{"a.weight", {4000, 300}}, {"b.weight", {450, 2000}, DType::kBF16}});
-  const fs::path output = folder.path() / "out.safetensors";
-  for (const auto& [quantize, prune] : std::vector<std::pair<std::string, std::string>>{
-           {"int8-row", ""}, {"int4-g20", "0.5"}, {"int8", "0.5"}, {"fp16", ""}}) {
-    CompressOptions options = options_of(quantize, prune);
-    ASSERT_TRUE(compress(input, output, options));
-    const std::string good = read_file(output);
-    for (const int threads : {1, 2, 8}) {
-      const ThreadLimit limit(threads);
-      ASSERT_TRUE(compress(input, output, options));
-      EXPECT_TRUE(read_file(output) == good) << quantize << threads;
-    }
-    for (const std::string& target : kernels::available_targets()) {
-      ASSERT_TRUE(kernels::set_target(target).ok());
-      ASSERT_TRUE(compress(input, output, options));
-      EXPECT_TRUE(read_file(output) == good) << quantize;
-    }
-    ASSERT_TRUE(kernels::set_target("").ok());
-    options.max_memory = 2 << 20;
-    ASSERT_TRUE(compress(input, output, options));
-    EXPECT_TRUE(read_file(output) == good) << quantize;
-  }
-}
-
-// A stage that finds no memory after some strips.
-class Exhausting : public Stage {
- public:
-  std::string_view name() const override { return "exhaust"; }
-  Status validate() const override { return {}; }
-  Status apply(const TensorHeader& /*tensor*/,
-               std::span<float> /*values*/) const override {
-    return {};
-  }
-  Result<std::unique_ptr<StageStream>> stream(
-      std::span<const TensorHeader> /*tensors*/) const override {
-    struct Stream : StageStream {
-      int strips = 0;
-      Status apply(std::span<float> /*values*/) override {
-        if (++strips == 3) throw std::bad_alloc();
-        return {};
-      }
-    };
-    return std::unique_ptr<StageStream>(std::make_unique<Stream>());
-  }
-};
-
-// Threads that wait for a piece do not wait for ever.
-TEST(Compress, AnExceptionEndsAllThreads) {
-  const testing::TempFolder folder;
-  const fs::path input = folder.path() / "in.safetensors";
-  const fs::path output = folder.path() / "out.safetensors";
-  write_model(input, {{"a.weight", {1000, 1000}}});
-  CompressOptions options = options_of("int8-row");
-  auto& stages = options.recipe.rules.front().stages;
-  stages.insert(stages.begin(), std::make_shared<Exhausting>());
-  for (const int threads : {1, 2, 4}) {
-    const ThreadLimit limit(threads);
-    EXPECT_THROW((void)compress(input, output, options), std::bad_alloc);
-    EXPECT_FALSE(fs::exists(output));
-  }
-}
-
 TEST(Compress, NotFiniteIsRefusedKeptOrZeroed) {
   const testing::TempFolder folder;
   const fs::path input = folder.path() / "in.safetensors";
@@ -537,8 +398,8 @@ TEST(Compress, FolderOfCompressedTensors) {
               static_cast<std::int64_t>(fs::file_size(output / "model.safetensors")));
     EXPECT_EQ(planned.copied_bytes,
               static_cast<std::int64_t>(fs::file_size(output / "config.json") + 2));
-    EXPECT_NE(read_file(output / "config.json").find("\"ignore\""), std::string::npos);
-    EXPECT_EQ(read_file(output / "tokenizer.json"), "{}");
+    EXPECT_NE(file_bytes(output / "config.json").find("\"ignore\""), std::string::npos);
+    EXPECT_EQ(file_bytes(output / "tokenizer.json"), "{}");
     const auto dense = open_dense(output);
     ASSERT_TRUE(dense) << dense.error().message();
     ASSERT_EQ((*dense)->tensors().size(), 3u);
