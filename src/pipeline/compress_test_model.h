@@ -38,8 +38,9 @@ inline std::vector<std::byte> bytes_as(const std::vector<float>& values, DType d
   return bytes;
 }
 
-inline void write_model(const std::filesystem::path& path, const std::vector<Tensor>& tensors,
-                 Format format = Format::kSafetensors) {
+inline void write_model(const std::filesystem::path& path,
+                        const std::vector<Tensor>& tensors,
+                        Format format = Format::kSafetensors) {
   CheckpointLayout layout;
   layout.format = format;
   for (const Tensor& t : tensors) {
@@ -68,7 +69,8 @@ inline std::vector<Tensor> small_model() {
           {"model.empty.weight", {0, 64}}};
 }
 
-inline CompressOptions options_of(const std::string& quantize, const std::string& prune = "") {
+inline CompressOptions options_of(const std::string& quantize,
+                                  const std::string& prune = "") {
   RecipeFlags flags;
   flags.quantize = quantize;
   flags.prune = prune;

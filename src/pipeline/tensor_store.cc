@@ -302,8 +302,8 @@ Status TensorRun::finish_piece(const Piece& piece, PieceWork& work) {
   for (const ErrorFigures& figures : work.figures) figures_.merge(figures, 0);
   known_error_ = figures_.max_index < 0 ? -1 : figures_.max_error;
   for (std::size_t i = 0; i < work.nonzero.size(); ++i) nonzero_[i] += work.nonzero[i];
-  // In turns, too: two writes to one file would wait for each other in the system, and go
-  // on to meet in every piece.
+  // One after the other, too: two writes to one file would wait for each other in the
+  // system, and go on to meet in every piece.
   const bool last = piece.begin + piece.count == tensor_.header.shape.elements();
   for (std::size_t p = 0; p < parts_.size(); ++p) {
     PITH_OK(append(p, bytes_of(parts_[p].role), last));
