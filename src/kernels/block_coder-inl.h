@@ -144,27 +144,33 @@ struct ProductCoder {
   }
 
   // As RoundToInteger().
-  HWY_INLINE VI Code(const float* values, VF factor) const {
-    const VF t = hn::Mul(hn::LoadU(kDF, values), factor);
+  HWY_INLINE VI Code(VF value, VF factor) const {
+    const VF t = hn::Mul(value, factor);
     return Truncated(hn::Add(t, hn::Or(half, hn::And(t, sign))));
+  }
+
+  // The bytes of four vectors of codes, in their order.
+  static HWY_INLINE V8 Packed(VI a, VI b, VI c, VI d) {
+    constexpr hn::Repartition<std::int16_t, DF> d16;
+    const V8 codes =
+        PackBytes(hn::ReorderDemote2To(d16, a, b), hn::ReorderDemote2To(d16, c, d));
+    if constexpr (kLanes == 8) {  // each half of the vectors by itself
+      alignas(32) static constexpr std::int32_t kOrder[8] = {0, 4, 1, 5, 2, 6, 3, 7};
+      return hn::BitCast(kD8, hn::TableLookupLanes(hn::BitCast(kDI, codes),
+                                                   hn::SetTableIndices(kDI, kOrder)));
+    } else {
+      return codes;
+    }
   }
 
   template <bool kStream>
   HWY_INLINE void Encode(const float* values, VF factor, const float*,
                          std::uint8_t* out) const {
-    constexpr hn::Repartition<std::int16_t, DF> d16;
+    const auto code = [&](std::int64_t i)
+                          HWY_ATTR { return Code(hn::LoadU(kDF, values + i), factor); };
     for (std::int64_t i = 0; i < kBlock; i += kStep) {
-      const float* from = values + i;
-      const auto ab =
-          hn::ReorderDemote2To(d16, Code(from, factor), Code(from + kLanes, factor));
-      const auto cd = hn::ReorderDemote2To(d16, Code(from + 2 * kLanes, factor),
-                                           Code(from + 3 * kLanes, factor));
-      V8 codes = PackBytes(ab, cd);
-      if constexpr (kLanes == 8) {  // each half of the vectors by itself
-        alignas(32) static constexpr std::int32_t kOrder[8] = {0, 4, 1, 5, 2, 6, 3, 7};
-        codes = hn::BitCast(kD8, hn::TableLookupLanes(hn::BitCast(kDI, codes),
-                                                      hn::SetTableIndices(kDI, kOrder)));
-      }
+      const V8 codes =
+          Packed(code(i), code(i + kLanes), code(i + 2 * kLanes), code(i + 3 * kLanes));
       hn::StoreU(codes, kD8, reinterpret_cast<std::int8_t*>(out + i));
     }
   }

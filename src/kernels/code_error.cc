@@ -13,9 +13,6 @@ HWY_BEFORE_NAMESPACE();
 namespace pith::kernels::HWY_NAMESPACE {
 namespace {
 
-using D8 = hn::Repartition<std::int8_t, DF>;
-constexpr auto kBytes = static_cast<std::int64_t>(hn::MaxLanes(D8()));
-
 // Values and codes of one scale.
 struct Slice {
   const float* before;
@@ -43,9 +40,7 @@ class CodeSlices {
         slices_(args.size / kSlice),
         left_(slices_),
         gap_(args.stride - args.size),
-        step_(args.one_scale ? 0 : 1) {
-    for (hn::Vec<D8>& zeros : zeros_) zeros = hn::Zero(D8());
-  }
+        step_(args.one_scale ? 0 : 1) {}
 
   HWY_INLINE Slice Next() {
     const Slice slice = {before_, codes_, hn::Set(kDF, *scales_)};
@@ -56,24 +51,14 @@ class CodeSlices {
       codes_ += gap_;
       scales_ += step_;
     }
-    // Zeros among codes, as bytes: that is faster than among values.
-    for (std::int64_t i = 0; i < kSlice / kBytes; ++i) {
-      const auto some = hn::LoadU(D8(), slice.codes + i * kBytes);
-      zeros_[i] = hn::Add(zeros_[i], hn::VecFromMask(D8(), hn::Eq(some, hn::Zero(D8()))));
+    for (std::int64_t i = 0; i < kSlice; i += CodeZeros::kBytes) {
+      zeros_.Add(i, hn::LoadU(CodeZeros::D8(), slice.codes + i));
     }
     return slice;
   }
 
-  // Zeros so far.
-  [[nodiscard]] HWY_INLINE std::int64_t Zeros() const {
-    constexpr hn::Repartition<std::uint64_t, DF> du64;
-    constexpr hn::Repartition<std::uint8_t, DF> du8;
-    auto sums = hn::Zero(du64);
-    for (const hn::Vec<D8>& zeros : zeros_) {
-      sums = hn::Add(sums, hn::SumsOf8(hn::BitCast(du8, hn::Neg(zeros))));
-    }
-    return static_cast<std::int64_t>(hn::GetLane(hn::SumOfLanes(du64, sums)));
-  }
+  // So far.
+  [[nodiscard]] HWY_INLINE std::int64_t Zeros() const { return zeros_.Total(); }
 
  private:
   const float* before_;
@@ -83,8 +68,7 @@ class CodeSlices {
   std::int64_t left_;    // of this group
   std::int64_t gap_;     // bytes between groups
   std::int64_t step_;
-  hn::Vec<D8> zeros_[kSlice / kBytes];  // of each code of a slice, -1 for each zero: 128
-                                        // at most, as there are kMostCodes codes
+  CodeZeros zeros_;
 };
 
 template <bool kShort, bool kLargest>
@@ -95,7 +79,7 @@ ErrorSums SumsOf(const DecodeGroups& args, const float* before) {
   for (std::int64_t i = 0; i < n; i += kErrorBlock) {
     totals.template AddBlock<kLargest>(slices, HWY_MIN(kErrorBlock, n - i));
   }
-  ErrorSums sums = totals.Finish(before, n);
+  ErrorSums sums = totals.Finish([&]() HWY_ATTR { return CountZeros(before, n); });
   sums.zeros_after = slices.Zeros();
   if (!kLargest) sums.max_error = -1;
   return sums;

@@ -69,13 +69,13 @@ struct FloatSums {
 };
 
 // Lanes i and i + 4 of a sum.
-template <class V>
-HWY_INLINE V4 Folded(const V (&sums)[1]) {
-  return hn::Add(hn::LowerHalf(D4(), sums[0]), hn::UpperHalf(D4(), sums[0]));
+template <class Sums>
+HWY_INLINE V4 Folded(const Sums (&sums)[1], VF Sums::*sum) {
+  return hn::Add(hn::LowerHalf(D4(), sums[0].*sum), hn::UpperHalf(D4(), sums[0].*sum));
 }
-template <class V>
-HWY_INLINE V4 Folded(const V (&sums)[2]) {
-  return hn::Add(sums[0], sums[1]);
+template <class Sums>
+HWY_INLINE V4 Folded(const Sums (&sums)[2], VF Sums::*sum) {
+  return hn::Add(sums[0].*sum, sums[1].*sum);
 }
 
 // What is known of some lanes over all blocks.
@@ -87,10 +87,11 @@ struct ErrorExtremes {
       : max_error(hn::Zero(kDI)), least_square(hn::BitCast(kDI, hn::Set(kDF, 1))) {}
 };
 
-// Adds two vectors of each, eight values apart; kLargest: max_error is wanted. Extremes are found among the bits of
-// numbers that are not negative: processors have twice as many units for that as for the
-// extremes of f32, which the sums need.
-template <bool kLargest>
+// Adds two vectors of each, eight values apart. kLargest: max_error is wanted; kLeast:
+// least_square is. Extremes are found among the bits of numbers that are not negative:
+// processors have twice as many units for that as for the extremes of f32, which the sums
+// need.
+template <bool kLargest, bool kLeast = true>
 HWY_INLINE void AddPair(VF x0, VF y0, VF x1, VF y1, FloatSums& sums,
                         ErrorExtremes& extremes) {
   const VF e0 = hn::Abs(hn::Sub(x0, y0));
@@ -107,9 +108,11 @@ HWY_INLINE void AddPair(VF x0, VF y0, VF x1, VF y1, FloatSums& sums,
   const VF square0 = hn::Mul(x0, x0);
   const VF square1 = hn::Mul(x1, x1);
   sums.squared_before = hn::Add(sums.squared_before, hn::Add(square0, square1));
-  extremes.least_square =
-      hn::Min(extremes.least_square,
-              hn::Min(hn::BitCast(kDI, square0), hn::BitCast(kDI, square1)));
+  if constexpr (kLeast) {
+    extremes.least_square =
+        hn::Min(extremes.least_square,
+                hn::Min(hn::BitCast(kDI, square0), hn::BitCast(kDI, square1)));
+  }
   // One pair after the other: with two under way there are not enough registers.
   sums.error = Fixed(sums.error);
   sums.error_squared = Fixed(sums.error_squared);
@@ -131,6 +134,37 @@ HWY_INLINE std::int64_t CountZeros(const float* values, std::int64_t n) {
   return count;
 }
 
+// Zeros among the codes of kMostSlices at most, as bytes: that is faster than among values.
+class CodeZeros {
+ public:
+  using D8 = hn::Repartition<std::int8_t, DF>;
+  static constexpr auto kBytes = static_cast<std::int64_t>(hn::MaxLanes(D8()));
+  static constexpr std::int64_t kMostSlices = 128;  // a byte counts so many
+
+  HWY_INLINE CodeZeros() {
+    for (hn::Vec<D8>& zeros : zeros_) zeros = hn::Zero(D8());
+  }
+
+  // kBytes codes of a slice, from the one at `at` on.
+  HWY_INLINE void Add(std::int64_t at, hn::Vec<D8> codes) {
+    hn::Vec<D8>& zeros = zeros_[at / kBytes];
+    zeros = hn::Add(zeros, hn::VecFromMask(D8(), hn::Eq(codes, hn::Zero(D8()))));
+  }
+
+  [[nodiscard]] HWY_INLINE std::int64_t Total() const {
+    constexpr hn::Repartition<std::uint64_t, DF> du64;
+    constexpr hn::Repartition<std::uint8_t, DF> du8;
+    auto sums = hn::Zero(du64);
+    for (const hn::Vec<D8>& zeros : zeros_) {
+      sums = hn::Add(sums, hn::SumsOf8(hn::BitCast(du8, hn::Neg(zeros))));
+    }
+    return static_cast<std::int64_t>(hn::GetLane(hn::SumOfLanes(du64, sums)));
+  }
+
+ private:
+  hn::Vec<D8> zeros_[kSlice / kBytes];  // -1 for each
+};
+
 // A length that is not known to the compiler: else gcc unrolls all slices of a block, with
 // more sums under way than there are registers.
 HWY_INLINE std::int64_t Unknown(std::int64_t n) {
@@ -150,31 +184,33 @@ struct ErrorTotals {
 
   // A block, or the last n < kErrorBlock values. slices.Next(): the next slice, with
   // Before(i) and After(i), vectors of its values from i on.
-  template <bool kLargest, class Slices>
+  template <bool kLargest, bool kLeast = true, class Slices>
   HWY_INLINE void AddBlock(Slices& slices, std::int64_t n) {
-    VF sums[4][kVectors];
+    FloatSums sums[kVectors];
     for (int v = 0; v < kVectors; ++v) {
       Slices some = slices;
-      FloatSums block;  // lanes [v * kLanes, (v + 1) * kLanes)
+      FloatSums block;
       ErrorExtremes extreme = extremes[v];
       for (std::int64_t k = 0, end = Unknown(n); k < end; k += kSlice) {
         const auto slice = some.Next();
         for (std::int64_t i = v * kLanes; i < kSlice; i += 16) {
-          AddPair<kLargest>(slice.Before(i), slice.After(i), slice.Before(i + 8),
-                            slice.After(i + 8), block, extreme);
+          AddPair<kLargest, kLeast>(slice.Before(i), slice.After(i), slice.Before(i + 8),
+                                    slice.After(i + 8), block, extreme);
         }
       }
       extremes[v] = extreme;
-      sums[0][v] = block.error;
-      sums[1][v] = block.error_squared;
-      sums[2][v] = block.squared_before;
-      sums[3][v] = block.squared_after;
+      sums[v] = block;
       if (v + 1 == kVectors) slices = some;
     }
-    error.Add(Folded(sums[0]));
-    error_squared.Add(Folded(sums[1]));
-    squared_before.Add(Folded(sums[2]));
-    squared_after.Add(Folded(sums[3]));
+    AddSums(sums);
+  }
+
+  // Those of a block: of lanes [v * kLanes, (v + 1) * kLanes) each.
+  HWY_INLINE void AddSums(const FloatSums (&sums)[kVectors]) {
+    error.Add(Folded(sums, &FloatSums::error));
+    error_squared.Add(Folded(sums, &FloatSums::error_squared));
+    squared_before.Add(Folded(sums, &FloatSums::squared_before));
+    squared_after.Add(Folded(sums, &FloatSums::squared_after));
   }
 
   // Of values in memory: a multiple of kSlice.
@@ -210,8 +246,12 @@ struct ErrorTotals {
     AddValues(x, y, (n + kSlice - 1) / kSlice * kSlice);
   }
 
-  // The sums of the n values of `before`, without zeros_after.
-  HWY_INLINE ErrorSums Finish(const float* before, std::int64_t n) const {
+  // There is a zero before: for blocks that do not look for it.
+  HWY_INLINE void SetZeros() { extremes[0].least_square = hn::Zero(kDI); }
+
+  // All but zeros_after. count(): zeros before, if there are any.
+  template <class Count>
+  HWY_INLINE ErrorSums Finish(const Count& count) const {
     ErrorSums all;
     all.error = error.Total();
     all.error_squared = error_squared.Total();
@@ -228,7 +268,7 @@ struct ErrorTotals {
         no_zeros = no_zeros && squares[lane] > 0;
       }
     }
-    all.zeros_before = no_zeros ? 0 : CountZeros(before, n);
+    all.zeros_before = no_zeros ? 0 : count();
     return all;
   }
 };

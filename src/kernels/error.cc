@@ -17,7 +17,7 @@ ErrorSums ErrorSumsImpl(const float* before, const float* after, std::int64_t n)
     totals.AddValues(before + i, after + i, kErrorBlock);
   }
   if (i < n) totals.AddTail(before + i, after + i, n - i);
-  ErrorSums sums = totals.Finish(before, n);
+  ErrorSums sums = totals.Finish([&]() HWY_ATTR { return CountZeros(before, n); });
   sums.zeros_after = CountZeros(after, n);
   return sums;
 }

@@ -9,20 +9,10 @@
 #include <vector>
 
 #include "src/kernels/target.h"
+#include "src/kernels/test_values.h"
 
 namespace pith::kernels {
 namespace {
-
-void expect_same(const ErrorSums& got, const ErrorSums& expected) {
-  const auto bits = [](double x) { return std::bit_cast<std::uint64_t>(x); };
-  EXPECT_EQ(bits(got.error), bits(expected.error));
-  EXPECT_EQ(bits(got.error_squared), bits(expected.error_squared));
-  EXPECT_EQ(bits(got.squared_before), bits(expected.squared_before));
-  EXPECT_EQ(bits(got.squared_after), bits(expected.squared_after));
-  EXPECT_EQ(bits(got.max_error), bits(expected.max_error));
-  EXPECT_EQ(got.zeros_before, expected.zeros_before);
-  EXPECT_EQ(got.zeros_after, expected.zeros_after);
-}
 
 TEST(ErrorSums, EverySetAddsInTheSameOrder) {
   std::mt19937 random(1);
@@ -41,7 +31,7 @@ TEST(ErrorSums, EverySetAddsInTheSameOrder) {
     for (const std::string& target : available_targets()) {
       ASSERT_TRUE(set_target(target).ok());
       SCOPED_TRACE(target + " " + std::to_string(n));
-      expect_same(error_sums(before.data() + 1, after.data() + 1, n), expected);
+      expect_same_sums(error_sums(before.data() + 1, after.data() + 1, n), expected);
       for (std::size_t i = 1; i < before.size(); i += 1 + before.size() / 50) {
         const double error = std::fabs(double{before[i]} - double{after[i]});
         EXPECT_EQ(first_error(before.data() + 1, after.data() + 1, n, error),
@@ -93,10 +83,10 @@ TEST(ErrorSums, CodesAddLikeTheirValues) {
         for (const std::string& target : available_targets()) {
           ASSERT_TRUE(set_target(target).ok());
           SCOPED_TRACE(target + " " + std::to_string(n));
-          expect_same(code_error_sums(args, before.data()), expected);
+          expect_same_sums(code_error_sums(args, before.data()), expected);
           ErrorSums without = expected;
           without.max_error = -1;
-          expect_same(code_error_sums(args, before.data(), false), without);
+          expect_same_sums(code_error_sums(args, before.data(), false), without);
         }
       }
     }

@@ -127,10 +127,6 @@ struct QuantizeGroups {
   // null.
   std::int8_t* bytes = nullptr;
   std::int64_t* saturated = nullptr;
-  // Values of 16 bits, f16 or bf16, that become f32 on the way, at codes.in.values, or null.
-  // None is done of a scheme that is not known for them, on this instruction set.
-  const void* halves = nullptr;
-  DType from = DType::kF32;
 };
 std::int64_t quantize_groups(const QuantizeGroups& args) noexcept;
 std::int64_t reference_quantize_groups(const QuantizeGroups& args) noexcept;

@@ -20,27 +20,6 @@
 HWY_BEFORE_NAMESPACE();
 namespace pith::kernels::HWY_NAMESPACE {
 
-// What memory holds of values of 16 bits, and kLanes of them from an address on.
-struct BF16Value {
-  std::uint16_t bits;
-};
-struct F16Value {
-  std::uint16_t bits;
-};
-
-template <class T>
-HWY_INLINE VF LoadHalves(const T* values) {
-  if constexpr (hwy::IsSame<T, F16Value>()) {
-    constexpr hn::Rebind<hwy::float16_t, DF> half;
-    return hn::PromoteTo(
-        kDF, hn::LoadU(half, reinterpret_cast<const hwy::float16_t*>(values)));
-  } else {
-    constexpr hn::Rebind<std::uint16_t, DF> half;
-    const auto* bits = reinterpret_cast<const std::uint16_t*>(values);
-    return hn::BitCast(kDF, hn::ShiftLeft<16>(hn::PromoteTo(kDU, hn::LoadU(half, bits))));
-  }
-}
-
 // The largest of each lane of a group that is being scanned.
 struct MagnitudeLanes {
   VU largest;
@@ -69,16 +48,6 @@ struct MagnitudeLanes {
     const VU before = largest;
     Begin(values, mask);
     largest = hn::Max(largest, before);
-  }
-  // A block of values of 16 bits, which is written to `to` as f32.
-  template <class T>
-  HWY_INLINE void Convert(const T* values, float* to, const Mask& mask) {
-    largest = hn::Zero(kDU);
-    for (std::int64_t i = 0; i < kBlock; i += kLanes) {
-      const VF some = LoadHalves(values + i);
-      hn::StoreU(some, kDF, to + i);
-      largest = hn::Max(largest, hn::And(hn::BitCast(kDU, some), mask.magnitude));
-    }
   }
 
  private:

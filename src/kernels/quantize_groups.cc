@@ -39,9 +39,8 @@ HWY_INLINE Lanes Scanned(const float* values, std::int64_t size,
 }
 
 // Groups from `first` on, as many as are done in so many visits of each stream. kSize: of
-// a group, or 0 if it is known only here. T: of the values; groups of 32 may have 16 bits.
-// False if a group is not ordinary.
-template <class Lanes, class Coder, bool kStream, std::int64_t kSize, class T>
+// a group, or 0 if it is known only here. False if a group is not ordinary.
+template <class Lanes, class Coder, bool kStream, std::int64_t kSize>
 bool QuantizeStreams(const QuantizeGroups& args, std::int64_t first,
                      std::int64_t visits) {
   constexpr std::int64_t kEach = kGroups / kStreams;  // groups of a visit to a stream
@@ -51,19 +50,6 @@ bool QuantizeStreams(const QuantizeGroups& args, std::int64_t first,
   const std::int64_t apart = visits * kEach;
   Coder coder(args);
   const typename Lanes::Mask mask;
-  constexpr bool kConvert = !hwy::IsSame<T, float>();
-  static_assert(!kConvert || kSize == kBlock);
-  const auto scan = [&](const float* values, Lanes& lanes, std::int64_t i) HWY_ATTR {
-    if constexpr (kConvert) {
-      const std::int64_t at = values - codes.in.values;
-      lanes.Convert(static_cast<const T*>(args.halves) + at, const_cast<float*>(values),
-                    mask);
-    } else if (i == 0) {
-      lanes.Begin(values, mask);
-    } else {
-      lanes.Add(values + i, mask);
-    }
-  };
   Batch<kGroups, kEach> ring[2];
   for (std::int64_t visit = 0; visit < 2 && visit < visits; ++visit) {
     Batch<kGroups, kEach>& batch = ring[visit];
@@ -71,9 +57,7 @@ bool QuantizeStreams(const QuantizeGroups& args, std::int64_t first,
     batch.apart = apart;
     for (std::int64_t k = 0; k < kGroups; ++k) {
       const float* values = codes.in.values + batch.Group(k) * size;
-      Lanes lanes;
-      for (std::int64_t i = 0; i < size; i += kBlock) scan(values, lanes, i);
-      batch.Scanned(k, lanes);
+      batch.Scanned(k, Scanned<Lanes>(values, size, mask));
     }
   }
   if (!FindBatch<Lanes>(args, ring[0])) return false;
@@ -97,11 +81,13 @@ bool QuantizeStreams(const QuantizeGroups& args, std::int64_t first,
         Lanes lanes;
         for (std::int64_t i = 0; i < size; i += kBlock) {
           if (HWY_LIKELY(ahead > 0)) {
-            if constexpr (!kConvert) {
-              hwy::Prefetch(later + i + kFetch);
-              hwy::Prefetch(later + i + kFetch + 16);
+            hwy::Prefetch(later + i + kFetch);
+            hwy::Prefetch(later + i + kFetch + 16);
+            if (i == 0) {
+              lanes.Begin(later, mask);
+            } else {
+              lanes.Add(later + i, mask);
             }
-            scan(later, lanes, i);
           }
           coder.template Encode<kStream>(from + i, factor, batch.divisors + k + e,
                                          to + CodeBytes<Coder>(i));
@@ -119,7 +105,7 @@ bool QuantizeStreams(const QuantizeGroups& args, std::int64_t first,
   return true;
 }
 
-template <class Lanes, class Coder, bool kStream, std::int64_t kSize, class T = float>
+template <class Lanes, class Coder, bool kStream, std::int64_t kSize>
 std::int64_t QuantizeShort(const QuantizeGroups& args, std::int64_t groups) {
   std::int64_t done = 0;
   while (groups - done >= kGroups) {
@@ -127,7 +113,7 @@ std::int64_t QuantizeShort(const QuantizeGroups& args, std::int64_t groups) {
     // caches.
     const std::int64_t most = HWY_MIN(kMostVisits, (groups - done) / kGroups);
     const std::int64_t visits = most - (most > 32 && most % 2 == 0 ? 1 : 0);
-    if (!QuantizeStreams<Lanes, Coder, kStream, kSize, T>(args, done, visits)) {
+    if (!QuantizeStreams<Lanes, Coder, kStream, kSize>(args, done, visits)) {
       return 0;
     }
     done += visits * kGroups;
@@ -237,27 +223,10 @@ HWY_INLINE std::int64_t ByPacking(const QuantizeGroups& args, std::int64_t group
   return 0;
 }
 
-// Q8_0 alone: that is what 16 bits become most often.
-HWY_INLINE std::int64_t OfHalves(const QuantizeGroups& args, std::int64_t groups) {
-  if (!ProductCoder::Knows(args.codes) || args.codes.in.size != kBlock) return 0;
-  if (args.from == DType::kBF16) {
-    return QuantizeShort<MagnitudeLanes, ProductCoder, false, kBlock, BF16Value>(args,
-                                                                                 groups);
-  }
-#if HWY_TARGET == HWY_SSE4  // which has no instruction for f16
-  return 0;
-#else
-  return QuantizeShort<MagnitudeLanes, ProductCoder, false, kBlock, F16Value>(args,
-                                                                              groups);
-#endif
-}
-
 std::int64_t QuantizeGroupsImpl(const QuantizeGroups& args) {
   const Groups& in = args.codes.in;
   const std::int64_t groups = in.groups - (in.last == in.size ? 0 : 1);
-  const std::int64_t done = groups <= 0              ? 0
-                            : args.halves != nullptr ? OfHalves(args, groups)
-                                                     : ByPacking(args, groups);
+  const std::int64_t done = groups <= 0 ? 0 : ByPacking(args, groups);
   if (args.codes.stream) hwy::FlushStream();
   return done;
 }

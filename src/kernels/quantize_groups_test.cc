@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "src/kernels/convert.h"
+#include "src/kernels/error.h"
 #include "src/kernels/quantize.h"
 #include "src/kernels/test_values.h"
 
@@ -40,6 +41,19 @@ std::vector<PlainChoice> plain_choices() {
   return all;
 }
 
+// Values in a type; they are rounded to it.
+std::vector<std::byte> stored_as(DType type, std::vector<float>& values) {
+  const auto count = static_cast<std::int64_t>(values.size());
+  std::vector<std::byte> stored(values.size() * (type == DType::kF32 ? 4 : 2));
+  if (type == DType::kF32) {
+    std::memcpy(stored.data(), values.data(), stored.size());
+    return stored;
+  }
+  from_f32({.in = values.data(), .to = type, .out = stored.data(), .count = count});
+  to_f32({.from = type, .in = stored.data(), .out = values.data(), .count = count});
+  return stored;
+}
+
 // All bytes that quantize_groups writes, and what it returns.
 struct Quantized {
   std::int64_t done = 0;
@@ -52,15 +66,9 @@ struct Quantized {
   friend bool operator==(const Quantized&, const Quantized&) = default;
 };
 
-// Values of 16 bits, instead of those of Groups.
-struct Halves {
-  DType type = DType::kF32;
-  const std::uint16_t* bits = nullptr;
-};
-
 template <typename Quantize>
 Quantized quantize_by(Quantize quantize, const PlainChoice& choice, const Groups& in,
-                      bool stream, const Halves& halves = {}) {
+                      bool stream) {
   const int high = choice.packing == Packing::kInt8 ? 127 : 7;
   const std::int64_t stride = choice.packing == Packing::kInt8   ? in.size
                               : choice.packing == Packing::kInt4 ? in.size / 2
@@ -94,8 +102,6 @@ Quantized quantize_by(Quantize quantize, const PlainChoice& choice, const Groups
     args.bytes = q.bytes.data();
     args.saturated = &q.saturated;
   }
-  args.halves = halves.bits;
-  args.from = halves.type;
   q.done = quantize(args);
   if (q.done == 0) q.saturated = 0;  // means nothing
   return q;
@@ -155,61 +161,73 @@ TEST_P(QuantizeInOne, TiesAreRoundedByTheDefinition) {
   }
 }
 
-// Values of 16 bits give what they give as f32, which they are left as; or nothing is done.
-TEST_P(QuantizeInOne, ValuesOfSixteenBits) {
-  for (DType type : {DType::kBF16, DType::kF16}) {
+// Codes and sums of errors in one go, from values of each type, are those of one after
+// the other; or nothing is done.
+TEST_P(QuantizeInOne, SumsOfErrorsOnTheWay) {
+  for (DType type : {DType::kF32, DType::kBF16, DType::kF16}) {
     int known = 0;
     for (std::int64_t size : {32, 64, 512}) {
-      for (std::int64_t groups : {7, 8, 64, 97}) {
+      for (std::int64_t groups : {7, 8, 16, 24, 40, 64, 97, 120, 128, 136}) {
         std::vector<float> values = values_of(groups * size, 11);
-        for (float& v : values) v = std::clamp(v, -1000.0F, 1000.0F);
-        std::vector<std::uint16_t> bits(values.size());
-        from_f32({.in = values.data(),
-                  .to = type,
-                  .out = bits.data(),
-                  .count = std::ssize(values)});
-        to_f32({.from = type,
-                .in = bits.data(),
-                .out = values.data(),
-                .count = std::ssize(values)});
+        for (float& v : values) {
+          v = std::clamp(v, -1000.0F, 1000.0F);
+          if (groups == 24 && v == 0) v = 1;  // none is zero
+        }
+        const std::vector<std::byte> stored = stored_as(type, values);
         for (const PlainChoice& choice : plain_choices()) {
           if (choice.packing == Packing::kInt4Halves && size != 32) continue;
           const Groups in = {values.data(), groups, size, size};
-          const Quantized expected = quantize_by(quantize_groups, choice, in, false);
-          std::vector<float> left(values.size(), -7);
-          const Groups out = {left.data(), groups, size, size};
-          const Quantized got =
-              quantize_by(quantize_groups, choice, out, false, {type, bits.data()});
+          ErrorSums sums;
+          const Quantized got = quantize_by(
+              [&](const QuantizeGroups& args) {
+                const bool done = quantize_measured(args, type, stored.data(), sums);
+                return done ? args.codes.in.groups : 0;
+              },
+              choice, in, false);
           if (got.done == 0) continue;
           ++known;
-          ASSERT_TRUE(got == expected) << groups << " groups of " << size;
-          left.resize(static_cast<std::size_t>(got.done * size));
-          ASSERT_TRUE(std::equal(left.begin(), left.end(), values.begin()));
+          SCOPED_TRACE(std::to_string(groups) + " groups, type " +
+                       std::to_string(int(type)));
+          Quantized expected = quantize_by(reference_quantize_groups, choice, in, false);
+          ASSERT_TRUE(got == expected);
+          std::vector<float> decoded(values.size());
+          reference_decode_groups({.codes = expected.codes.data(),
+                                   .stride = size,
+                                   .packing = choice.packing,
+                                   .scales = expected.scales.data(),
+                                   .zero_points = nullptr,
+                                   .one_scale = false,
+                                   .out = decoded.data(),
+                                   .groups = groups,
+                                   .size = size,
+                                   .last = size});
+          ErrorSums all =
+              reference_error_sums(values.data(), decoded.data(), std::ssize(values));
+          all.max_error = -1;
+          expect_same_sums(sums, all);
         }
       }
     }
-    // Q8_0, wherever there is an instruction for the type.
-    EXPECT_EQ(known > 0, type == DType::kBF16 || GetParam() != "sse4");
+    // 8, 16, 24, 40, 64, 120 and 128 groups of Q8_0 with scales of three types.
+    EXPECT_EQ(known, type == DType::kF16 && GetParam() == "sse4" ? 0 : 3 * 7);
   }
 }
 
 TEST_P(QuantizeInOne, ValuesOfSixteenBitsThatAreNotOrdinary) {
   const PlainChoice q8_0 = {
       Packing::kInt8, DType::kF16, Coding::kInverse, Rounding::kHalfAway, 127, 0, false};
-  std::vector<float> left(32 * 32);
-  const Groups out = {left.data(), 32, 32, 32};
-  std::vector<std::uint16_t> bits(left.size(), 0x3f80);
-  EXPECT_EQ(
-      quantize_by(quantize_groups, q8_0, out, false, {DType::kBF16, bits.data()}).done,
-      32);
+  const Groups in = {nullptr, 32, 32, 32};
+  std::vector<std::uint16_t> bits(32 * 32, 0x3f80);
+  ErrorSums sums;
+  const auto quantize = [&](const QuantizeGroups& args) {
+    return std::int64_t{quantize_measured(args, DType::kBF16, bits.data(), sums)};
+  };
+  EXPECT_EQ(quantize_by(quantize, q8_0, in, false).done, 1);
   for (const int bad : {0x7f80, 0xff80, 0x7fc1, 0x7f00, 0x0080}) {
     std::fill(bits.begin() + 320, bits.begin() + 352, std::uint16_t{0});
     bits[333] =
         static_cast<std::uint16_t>(bad);  // infinity, NaN, a scale beyond f16, one below
-    EXPECT_EQ(
-        quantize_by(quantize_groups, q8_0, out, false, {DType::kBF16, bits.data()}).done,
-        0)
-        << bad;
+    EXPECT_EQ(quantize_by(quantize, q8_0, in, false).done, 0) << bad;
   }
 }
 

@@ -4,12 +4,14 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstdint>
 #include <random>
 #include <string>
 #include <vector>
 
+#include "src/kernels/error.h"
 #include "src/kernels/target.h"
 
 namespace pith::kernels {
@@ -34,6 +36,18 @@ inline std::vector<float> values_of(std::int64_t n, unsigned seed) {
     if (kind == 3) v = std::ldexp(v, static_cast<int>(random() % 60) - 30);
   }
   return values;
+}
+
+// Bit by bit.
+inline void expect_same_sums(const ErrorSums& got, const ErrorSums& expected) {
+  const auto bits = [](double x) { return std::bit_cast<std::uint64_t>(x); };
+  EXPECT_EQ(bits(got.error), bits(expected.error));
+  EXPECT_EQ(bits(got.error_squared), bits(expected.error_squared));
+  EXPECT_EQ(bits(got.squared_before), bits(expected.squared_before));
+  EXPECT_EQ(bits(got.squared_after), bits(expected.squared_after));
+  EXPECT_EQ(bits(got.max_error), bits(expected.max_error));
+  EXPECT_EQ(got.zeros_before, expected.zeros_before);
+  EXPECT_EQ(got.zeros_after, expected.zeros_after);
 }
 
 // The same values one float off the alignment of a vector.

@@ -134,17 +134,20 @@ kernels::FindScales Coder::scale_args_at(std::int64_t group, std::int64_t code,
 std::int64_t Coder::encode_plain(const Run& run, const float* values, Plain& left,
                                  std::uint32_t largest) const {
   if (!plain_ || run.size % 32 != 0) return 0;
+  return kernels::quantize_groups(plain_args(run, values, left, largest));
+}
+
+kernels::QuantizeGroups Coder::plain_args(const Run& run, const float* values,
+                                          Plain& left, std::uint32_t largest) const {
   kernels::QuantizeGroups args = {.scales = scale_args_at(run.group, run.code, run.size),
                                   .codes = code_args(run.code, run.size),
                                   .largest = largest,
                                   .bytes = left.bytes,
-                                  .saturated = &left.saturated,
-                                  .halves = left.halves,
-                                  .from = values_.type()};
+                                  .saturated = &left.saturated};
   args.scales.scales = left.scales;
   args.scales.divisors = left.divisors;
   args.codes.in = {values, run.groups, run.size, run.last};
-  return kernels::quantize_groups(args);
+  return args;
 }
 
 // Encodes a run of chunks with the scale they share. False if that is left to others: its
@@ -201,18 +204,11 @@ Failure Coder::encode_batch(const Run& run, Batch& batch) const {
   if (n == 0) return {};
   Plain left = {.scales = batch.all_scales,
                 .divisors = batch.all_divisors,
-                .bytes = halves_ && options_.figures ? batch.bytes : nullptr,
-                .halves = values_.halves(run.first)};
-  batch.original = batch.values = batch.converted;
-  bool done =
-      left.halves != nullptr && encode_plain(run, batch.values, left) == run.groups;
-  if (!done) {
-    batch.original = batch.values = values_.read(run.first, n, batch.converted);
-    left.halves = nullptr;
-    done = encode_plain(run, batch.values, left) == run.groups;
-  }
+                .bytes = halves_ && options_.figures ? batch.bytes : nullptr};
+  if (encode_measured(run, left, *batch.figures)) return {};
+  batch.original = batch.values = values_.read(run.first, n, batch.converted);
   batch.against = originals(run.first, batch.original);
-  if (done) {
+  if (encode_plain(run, batch.values, left) == run.groups) {
     if (!options_.figures) return {};
     batch.use_all(true);
     kernels::EncodeGroups args = code_args(run.code, run.size);

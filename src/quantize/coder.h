@@ -95,11 +95,13 @@ class Coder {
     float* divisors = nullptr;
     std::int8_t* bytes = nullptr;
     std::int64_t saturated = 0;
-    /// Where values of 16 bits come from, which it leaves behind as f32.
-    const std::byte* halves = nullptr;
   };
 
   bool encode_with_one_scale(const Run& run, const float* values) const;
+  bool encode_measured(const Run& run, Plain& left, ErrorFigures& figures) const;
+  [[nodiscard]] kernels::QuantizeGroups plain_args(const Run& run, const float* values,
+                                                   Plain& left,
+                                                   std::uint32_t largest) const;
   std::int64_t encode_plain(const Run& run, const float* values, Plain& left,
                             std::uint32_t largest = 0) const;
   std::int64_t encode_long_rows(const Run& run, ErrorFigures& figures,

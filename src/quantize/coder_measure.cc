@@ -17,6 +17,34 @@ double Coder::reach_of(const Scheme& scheme) {
   return (0.5 + scheme.max_code() * last_place) * 1.001;
 }
 
+// Encodes a run and adds its figures, in one go. False if that is left to others, as where
+// the largest error may be among its own.
+bool Coder::encode_measured(const Run& run, Plain& left, ErrorFigures& figures) const {
+  if (!plain_ || !options_.figures || options_.originals != nullptr) return false;
+  kernels::ErrorSums sums;
+  if (!kernels::quantize_measured(plain_args(run, nullptr, left, 0), values_.type(),
+                                  values_.stored(run.first), sums)) {
+    return false;
+  }
+  const float scale = kernels::code_error_scale({.codes = nullptr,
+                                                 .stride = 0,
+                                                 .packing = kernels::Packing::kInt8,
+                                                 .scales = left.scales,
+                                                 .zero_points = nullptr,
+                                                 .one_scale = false,
+                                                 .out = nullptr,
+                                                 .groups = run.groups,
+                                                 .size = run.size,
+                                                 .last = run.last});
+  const std::int64_t n = run.elements();
+  if (scale == 0 || is_largest(figures, reach_ * double{scale}) ||
+      !are_figures(sums, n)) {
+    return false;
+  }
+  add_sums(figures, sums, n, -1);
+  return true;
+}
+
 void Coder::measure(const kernels::EncodeGroups& args, const Measured& of) const {
   kernels::DecodeGroups codes = {.codes = args.codes,
                                  .stride = args.stride,

@@ -23,9 +23,9 @@ class Values {
   [[nodiscard]] std::int64_t count() const { return count_; }
   [[nodiscard]] bool is_f32() const { return type_ == DType::kF32; }
   [[nodiscard]] DType type() const { return type_; }
-  /// Values from `first` on as they are, of 16 bits; null if they are f32.
-  [[nodiscard]] const std::byte* halves(std::int64_t first) const {
-    return is_f32() ? nullptr : bytes_ + first * 2;
+  /// Values from `first` on as they are.
+  [[nodiscard]] const std::byte* stored(std::int64_t first) const {
+    return bytes_ + first * (is_f32() ? 4 : 2);
   }
 
   /// Values [first, first + n); `scratch` has room for n if they are not f32. `largest`:

@@ -1,0 +1,270 @@
+// Scales, codes and sums of errors of Q8_0 in one go, block by block of error sums: values
+// are read once to find scales and once to make codes; what they are and their codes, as
+// integers, are kept for the sums, which need not take bytes apart again. Codes and sums
+// are two loops: in one there are more steps from a value to its sums than a processor
+// looks ahead.
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "src/kernels/quantize_measured.cc"
+#include "hwy/foreach_target.h"
+#include "hwy/highway.h"
+#include "src/kernels/block_coder-inl.h"
+#include "src/kernels/error-inl.h"
+#include "src/kernels/error.h"
+#include "src/kernels/quantize.h"
+#include "src/kernels/quantize_batch-inl.h"
+#include "src/kernels/target.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace pith::kernels::HWY_NAMESPACE {
+namespace {
+
+static_assert(kBlock == kSlice);
+constexpr std::int64_t kFound = quantize_batch(kBlock);  // groups whose scales are found
+constexpr std::int64_t kMade = kErrorBlock / kBlock;     // groups whose codes are made
+using FoundBatch = Batch<kFound, kFound>;
+
+// ---- values of memory
+
+// What memory holds of values of 16 bits, and some of them as f32.
+struct BF16Value {
+  std::uint16_t bits;
+};
+struct F16Value {
+  std::uint16_t bits;
+};
+
+template <class T, class V>
+HWY_INLINE VF Promoted(V bits) {
+  if constexpr (hwy::IsSame<T, F16Value>()) {
+    return hn::PromoteTo(kDF, hn::BitCast(hn::Rebind<hwy::float16_t, DF>(), bits));
+  } else {
+    return hn::BitCast(kDF, hn::ShiftLeft<16>(hn::PromoteTo(kDU, bits)));
+  }
+}
+
+HWY_INLINE VF LoadValues(const float* values) { return hn::LoadU(kDF, values); }
+template <class T>
+HWY_INLINE VF LoadValues(const T* values) {
+  constexpr hn::Rebind<std::uint16_t, DF> half;
+  return Promoted<T>(hn::LoadU(half, reinterpret_cast<const std::uint16_t*>(values)));
+}
+
+// Extremes of groups of f32. Zeros show in the sums.
+struct FloatScan {
+  static constexpr bool kFindsZeros = false;
+  MagnitudeLanes::Mask mask;
+
+  HWY_INLINE FloatScan() {}
+  HWY_INLINE MagnitudeLanes Group(const float* values) {
+    MagnitudeLanes lanes;
+    lanes.Begin(values, mask);
+    return lanes;
+  }
+  [[nodiscard]] HWY_INLINE bool SawZero() const { return false; }
+};
+
+// Of 16 bits, which order as the numbers do, in half as many steps.
+template <class T>
+class HalfScan {
+ public:
+  static constexpr bool kFindsZeros = true;
+
+  HWY_INLINE HalfScan() : mask_(hn::Set(D16(), std::uint16_t{0x7fff})), least_(mask_) {}
+
+  HWY_INLINE MagnitudeLanes Group(const T* values) {
+    const auto* bits = reinterpret_cast<const std::uint16_t*>(values);
+    constexpr auto kHalves = static_cast<std::int64_t>(hn::MaxLanes(D16()));
+    V16 largest = hn::And(hn::LoadU(D16(), bits), mask_);
+    V16 smallest = largest;
+    for (std::int64_t i = kHalves; i < kBlock; i += kHalves) {
+      const V16 some = hn::And(hn::LoadU(D16(), bits + i), mask_);
+      largest = hn::Max(largest, some);
+      smallest = hn::Min(smallest, some);
+    }
+    least_ = hn::Min(least_, smallest);
+    constexpr hn::Half<D16> half;
+    MagnitudeLanes lanes;
+    lanes.largest = hn::BitCast(kDU, Promoted<T>(hn::Max(hn::LowerHalf(half, largest),
+                                                         hn::UpperHalf(half, largest))));
+    return lanes;
+  }
+  [[nodiscard]] HWY_INLINE bool SawZero() const {
+    return !hn::AllFalse(D16(), hn::Eq(least_, hn::Zero(D16())));
+  }
+
+ private:
+  using D16 = hn::Repartition<std::uint16_t, DF>;
+  using V16 = hn::Vec<D16>;
+  V16 mask_;
+  V16 least_;
+};
+
+HWY_INLINE std::int64_t CountZeroValues(const float* values, std::int64_t n) {
+  return CountZeros(values, n);
+}
+template <class T>
+HWY_INLINE std::int64_t CountZeroValues(const T* values, std::int64_t n) {
+  std::int64_t count = 0;
+  for (std::int64_t i = 0; i < n; ++i) count += (values[i].bits & 0x7fff) == 0 ? 1 : 0;
+  return count;
+}
+
+// ---- what is made of them
+
+// What is found of all groups.
+struct FoundScales {
+  alignas(32) float factors[CodeZeros::kMostSlices];
+  alignas(32) float scales[CodeZeros::kMostSlices];
+};
+
+// The values of a block of error sums and their codes.
+struct MadeBlock {
+  alignas(64) std::int32_t codes[kErrorBlock];
+  alignas(64) float converted[kErrorBlock];
+};
+
+struct MadeSlice {
+  const float* before;
+  const std::int32_t* codes;
+  VF scale;
+
+  [[nodiscard]] HWY_INLINE VF Before(std::int64_t i) const {
+    return hn::LoadU(kDF, before + i);
+  }
+  [[nodiscard]] HWY_INLINE VF After(std::int64_t i) const {
+    return hn::Mul(scale, hn::ConvertTo(kDF, hn::Load(kDI, codes + i)));
+  }
+};
+
+struct MadeSlices {
+  const float* before;
+  const std::int32_t* codes;
+  const float* scales;
+
+  HWY_INLINE MadeSlice Next() {
+    const MadeSlice slice = {before, codes, hn::Set(kDF, *scales)};
+    before += kSlice;
+    codes += kSlice;
+    ++scales;
+    return slice;
+  }
+};
+
+// False if a group is not ordinary.
+template <class Scan, class T>
+HWY_INLINE bool FindAll(const QuantizeGroups& args, const T* values, Scan& scan,
+                        FoundScales& found) {
+  for (std::int64_t first = 0; first < args.codes.in.groups; first += kFound) {
+    FoundBatch batch;
+    batch.first = first;
+    batch.apart = 0;
+    for (std::int64_t k = 0; k < kFound; ++k) {
+      batch.Scanned(k, scan.Group(values + (first + k) * kBlock));
+    }
+    if (!FindBatch<MagnitudeLanes>(args, batch)) return false;
+    StoreScales(args.scales, batch);
+    std::memcpy(found.factors + first, batch.factors, sizeof(batch.factors));
+    std::memcpy(found.scales + first, batch.values, sizeof(batch.values));
+  }
+  return true;
+}
+
+// Codes of the groups of a block: bytes for the file, integers for the sums.
+template <class T>
+HWY_INLINE void MakeBlock(const ProductCoder& coder, const float* factors,
+                          std::int64_t groups, const T* values, std::uint8_t* out,
+                          std::int64_t stride, MadeBlock& made, CodeZeros& zeros) {
+  constexpr bool kConvert = !hwy::IsSame<T, float>();
+  std::int32_t* codes = made.codes;
+  float* before = made.converted;
+  for (std::int64_t g = 0; g < groups; ++g) {
+    const VF factor = hn::Set(kDF, factors[g]);
+    for (std::int64_t i = 0; i < kBlock; i += kStep) {
+      VI some[4];
+      for (std::int64_t k = 0; k < 4; ++k) {
+        const std::int64_t at = i + k * kLanes;
+        const VF value = LoadValues(values + at);
+        if constexpr (kConvert) hn::Store(value, kDF, before + at);
+        some[k] = coder.Code(value, factor);
+        hn::Store(some[k], kDI, codes + at);
+      }
+      const V8 bytes = ProductCoder::Packed(some[0], some[1], some[2], some[3]);
+      zeros.Add(i, bytes);
+      hn::StoreU(bytes, kD8, reinterpret_cast<std::int8_t*>(out + i));
+    }
+    values += kBlock;
+    codes += kBlock;
+    before += kBlock;
+    out += stride;
+  }
+}
+
+template <class Scan, class T>
+bool QuantizeBlocks(const QuantizeGroups& args, const T* values, ErrorSums& sums) {
+  const std::int64_t groups = args.codes.in.groups;
+  const std::int64_t stride = args.codes.stride;
+  const ProductCoder coder(args);
+  Scan scan;
+  CodeZeros zeros;
+  ErrorTotals totals;
+  FoundScales found;
+  MadeBlock made;
+  if (!FindAll(args, values, scan, found)) return false;
+  for (std::int64_t first = 0; first < groups; first += kMade) {
+    const std::int64_t some = HWY_MIN(kMade, groups - first);
+    const T* from = values + first * kBlock;
+    MakeBlock(coder, found.factors + first, some, from, args.codes.codes + first * stride,
+              stride, made, zeros);
+    MadeSlices slices = {made.converted, made.codes, found.scales + first};
+    if constexpr (hwy::IsSame<T, float>()) slices.before = from;
+    totals.template AddBlock<false, !Scan::kFindsZeros>(slices, some * kBlock);
+  }
+  if (scan.SawZero()) totals.SetZeros();
+  sums =
+      totals.Finish([&]() HWY_ATTR { return CountZeroValues(values, groups * kBlock); });
+  sums.zeros_after = zeros.Total();
+  sums.max_error = -1;
+  return true;
+}
+
+}  // namespace
+
+bool QuantizeMeasuredImpl(const QuantizeGroups& args, DType from, const void* values,
+                          ErrorSums& sums) {
+  const Groups& in = args.codes.in;
+  if (!ProductCoder::Knows(args.codes) || in.size != kBlock || in.last != kBlock ||
+      in.groups <= 0 || in.groups > CodeZeros::kMostSlices || in.groups % kFound != 0) {
+    return false;
+  }
+  switch (from) {
+    case DType::kF32:
+      return QuantizeBlocks<FloatScan>(args, static_cast<const float*>(values), sums);
+    case DType::kBF16:
+      return QuantizeBlocks<HalfScan<BF16Value>>(
+          args, static_cast<const BF16Value*>(values), sums);
+#if HWY_TARGET != HWY_SSE4  // which has no instruction for f16
+    case DType::kF16:
+      return QuantizeBlocks<HalfScan<F16Value>>(
+          args, static_cast<const F16Value*>(values), sums);
+#endif
+    default:
+      return false;
+  }
+}
+
+}  // namespace pith::kernels::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace pith::kernels {
+
+PITH_EXPORT(QuantizeMeasuredImpl);
+
+bool quantize_measured(const QuantizeGroups& args, DType from, const void* values,
+                       ErrorSums& sums) noexcept {
+  return PITH_DISPATCH(QuantizeMeasuredImpl)(args, from, values, sums);
+}
+
+}  // namespace pith::kernels
+#endif
