@@ -193,7 +193,8 @@ class Converter {
       if (from.dtype == DType::kF64) PITH_OK(count_f64(worker, piece));
       return writer_.write(written_as, offset, std::as_bytes(values));
     }
-    const std::span<std::byte> out = use_buffer(worker.out, piece.count * to.block_bytes);
+    const std::span<std::byte> out = use_buffer(worker.out, piece.count * to.block_bytes,
+                                                writer_.place(written_as) + offset);
     const std::uint32_t largest = kernels::from_f32(
         {.in = values.data(), .to = *to.dtype, .out = out.data(), .count = piece.count});
     add(piece.tensor, count_exceptions(values, largest, *to.dtype));

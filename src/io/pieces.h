@@ -114,6 +114,10 @@ class PieceReader {
   Result<std::span<const float>> values(const Piece& piece, bool to_odd = false);
 
  private:
+  /// Memory for bytes of a tensor from byte `begin` on.
+  std::span<std::byte> room(Buffer& buffer, std::size_t tensor, std::int64_t begin,
+                            std::int64_t bytes) const;
+
   const Checkpoint* checkpoint_;
   Buffer bytes_;
   Buffer values_;
@@ -122,7 +126,10 @@ class PieceReader {
 /// Archives may be compressed: their tensors are read from the beginning to the end.
 [[nodiscard]] bool reads_forward(Format format);
 
-/// At least `bytes` of `buffer`, which grows if it must and is never smaller again.
-std::span<std::byte> use_buffer(Buffer& buffer, std::int64_t bytes);
+/// At least `bytes` of `buffer`, which grows if it must and is never smaller again. They are
+/// aligned to 64; or, if they go to byte `place` of a file, as far from that as it is: the
+/// system copies whole lines to its memory for the file, then, a fifth faster.
+std::span<std::byte> use_buffer(Buffer& buffer, std::int64_t bytes,
+                                std::int64_t place = 0);
 
 }  // namespace pith

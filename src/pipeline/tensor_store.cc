@@ -44,9 +44,11 @@ void TensorRun::make_room(PieceBuffers& buffers, const Piece& piece,
     // Stores come before it is known what is kept.
     work.gathered = use_buffer(buffers.out, (piece.count + 8) * kept_bytes());
   }
+  const std::int64_t place = parts_[0].place;
   if (!tensor_.record.scheme) {
     if (tensor_.record.dtype == DType::kF32) return;
-    work.out = work.codes = use_buffer(buffers.codes, piece.count * 2);
+    work.out = work.codes =
+        use_buffer(buffers.codes, piece.count * 2, place + piece.begin * 2);
     return;
   }
   const Scheme& scheme = *tensor_.record.scheme;
@@ -58,15 +60,16 @@ void TensorRun::make_room(PieceBuffers& buffers, const Piece& piece,
           : scheme.group_offset(shape, end) - scheme.group_offset(shape, piece.begin);
   const std::int64_t scale_bytes =
       scheme.layout == Layout::kBlocks ? 0 : bits_of(scheme.scale_type) / 8;
+  const std::int64_t code = scheme.code_offset(shape, piece.begin);
   work.out = work.codes =
-      use_buffer(buffers.codes,
-                 scheme.code_offset(shape, end) - scheme.code_offset(shape, piece.begin));
+      use_buffer(buffers.codes, scheme.code_offset(shape, end) - code, place + code);
   work.scales = use_buffer(buffers.scales, groups * scale_bytes);
   work.zero_points = use_buffer(buffers.zero_points, scheme.symmetric ? 0 : groups);
   if (tensor_.packed) {
-    const std::int64_t rows = piece.count / shape.cols();
+    const std::int64_t row_bytes = word_row_bytes(shape.cols(), scheme.bits);
     work.out = work.words =
-        use_buffer(buffers.out, rows * word_row_bytes(shape.cols(), scheme.bits));
+        use_buffer(buffers.out, piece.count / shape.cols() * row_bytes,
+                   place + piece.begin / shape.cols() * row_bytes);
   }
 }
 
