@@ -106,7 +106,7 @@ struct BlockCoder {
 // itself: ConvertTo() mends what does not fit, and Highway 1.0 packs wider lanes only.
 template <class V>
 HWY_INLINE VI Truncated(V v) {
-#if HWY_TARGET == HWY_AVX2
+#if HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX2
   return VI{_mm256_cvttps_epi32(v.raw)};
 #elif HWY_TARGET == HWY_SSE4
   return VI{_mm_cvttps_epi32(v.raw)};
@@ -116,7 +116,7 @@ HWY_INLINE VI Truncated(V v) {
 }
 template <class V>
 HWY_INLINE V8 PackBytes(V low, V high) {
-#if HWY_TARGET == HWY_AVX2
+#if HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX2
   return V8{_mm256_packs_epi16(low.raw, high.raw)};
 #elif HWY_TARGET == HWY_SSE4
   return V8{_mm_packs_epi16(low.raw, high.raw)};

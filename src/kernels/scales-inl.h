@@ -45,7 +45,7 @@ struct F16 {
   using Stored = std::uint16_t;
   static constexpr float kSmallestNormal = 0x1p-14F;
   static constexpr float kOverflow = 65520;
-#if HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3
+#if HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX2
   static HWY_INLINE VU Bits(VF v) {
     constexpr hn::Rebind<hwy::float16_t, DF> half;
     constexpr hn::Rebind<std::uint16_t, DF> bits;
