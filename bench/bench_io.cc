@@ -236,17 +236,25 @@ void bench_compress(const Settings& settings, const fs::path& folder) {
   make_checkpoint(file("f16"), settings.mib, pith::DType::kF16);
   fmt::print("{} MiB in the page cache, {} rounds, {} processors\n", settings.mib,
              settings.rounds, std::thread::hardware_concurrency());
+  struct Measurement {
+    Case what;
+    Row cp;
+    Row row;
+  };
+  std::vector<Measurement> measurements;
   for (const Case& c : cases) {
-    const std::string in = file(c.type);
     std::string name = c.type;
     for (std::size_t i = 1; i < c.flags.size(); i += 2) name += " " + c.flags[i];
     if (name.find(settings.only) == std::string::npos) continue;
-    Row cp{c.sync ? "cp + sync" : "cp", {}};
-    Row row{c.sync ? name + " sync" : name, {}};
-    read_file(in, 1 << 20);
-    for (int round = 0; round < settings.rounds; ++round) {
-      fs::remove(copy);
+    if (c.sync) name += " sync";
+    measurements.push_back({c, {c.sync ? "cp + sync" : "cp", {}}, {name, {}}});
+  }
+  // All in each round: a slow minute of the machine does not fall on one alone.
+  for (int round = 0; round < settings.rounds; ++round) {
+    for (auto& [c, cp, row] : measurements) {
+      const std::string in = file(c.type);
       fs::remove(out);
+      read_file(in, 1 << 20);
       ::sync();
       Measured copied = run_program({"cp", in, copy});
       if (c.sync) copied.seconds += run_program({"sync", copy}).seconds;
@@ -258,8 +266,9 @@ void bench_compress(const Settings& settings, const fs::path& folder) {
       if (!c.sync) command.emplace_back("--no-sync");
       row.add(run_program(command));
     }
-    print_row(row, static_cast<double>(fs::file_size(in)), &cp, c.goal);
-    std::fflush(stdout);
+  }
+  for (const auto& [c, cp, row] : measurements) {
+    print_row(row, static_cast<double>(fs::file_size(file(c.type))), &cp, c.goal);
   }
 }
 
