@@ -58,10 +58,11 @@ float code_error_scale(const DecodeGroups& args) noexcept;
 
 /// quantize_groups() and code_error_sums() of what it has made, without the largest error,
 /// in one go: of Q8_0's groups, a multiple of 8 and at most 128, whose values are f32, f16
-/// or bf16; those of args.codes.in are not read. False if they are others, or one of them
-/// is not ordinary; then what it has stored means nothing.
-bool quantize_measured(const QuantizeGroups& args, DType from, const void* values,
-                       ErrorSums& sums) noexcept;
+/// or bf16; those of args.codes.in are not read, and args.scales has room for scales and
+/// divisors. Returns the largest of the scales; -1 if the groups are others, or one of them
+/// is not ordinary: then what it has stored means nothing.
+float quantize_measured(const QuantizeGroups& args, DType from, const void* values,
+                        ErrorSums& sums) noexcept;
 
 /// The first element with |before - after| == error, in f32 or in double, or -1.
 std::int64_t first_error(const float* before, const float* after, std::int64_t n,

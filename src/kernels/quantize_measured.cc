@@ -112,12 +112,6 @@ HWY_INLINE std::int64_t CountZeroValues(const T* values, std::int64_t n) {
 
 // ---- what is made of them
 
-// What is found of all groups.
-struct FoundScales {
-  alignas(32) float factors[CodeZeros::kMostSlices];
-  alignas(32) float scales[CodeZeros::kMostSlices];
-};
-
 // The values of a block of error sums and their codes.
 struct MadeBlock {
   alignas(64) std::int32_t codes[kErrorBlock];
@@ -151,10 +145,11 @@ struct MadeSlices {
   }
 };
 
-// False if a group is not ordinary.
+// Stores the scales of all groups, and leaves them and their factors in args.scales. The
+// largest of them; -1 if a group is not ordinary.
 template <class Scan, class T>
-HWY_INLINE bool FindAll(const QuantizeGroups& args, const T* values, Scan& scan,
-                        FoundScales& found) {
+HWY_INLINE float FindAll(const QuantizeGroups& args, const T* values, Scan& scan) {
+  VF largest = hn::Zero(kDF);
   for (std::int64_t first = 0; first < args.codes.in.groups; first += kFound) {
     FoundBatch batch;
     batch.first = first;
@@ -162,12 +157,13 @@ HWY_INLINE bool FindAll(const QuantizeGroups& args, const T* values, Scan& scan,
     for (std::int64_t k = 0; k < kFound; ++k) {
       batch.Scanned(k, scan.Group(values + (first + k) * kBlock));
     }
-    if (!FindBatch<MagnitudeLanes>(args, batch)) return false;
+    if (!FindBatch<MagnitudeLanes>(args, batch)) return -1;
     StoreScales(args.scales, batch);
-    std::memcpy(found.factors + first, batch.factors, sizeof(batch.factors));
-    std::memcpy(found.scales + first, batch.values, sizeof(batch.values));
+    for (std::int64_t k = 0; k < kFound; k += kLanes) {
+      largest = hn::Max(largest, hn::Load(kDF, batch.values + k));
+    }
   }
-  return true;
+  return hn::GetLane(hn::MaxOfLanes(kDF, largest));
 }
 
 // Codes of the groups of a block: bytes for the file, integers for the sums.
@@ -201,22 +197,24 @@ HWY_INLINE void MakeBlock(const ProductCoder& coder, const float* factors,
 }
 
 template <class Scan, class T>
-bool QuantizeBlocks(const QuantizeGroups& args, const T* values, ErrorSums& sums) {
+float QuantizeBlocks(const QuantizeGroups& args, const T* values, ErrorSums& sums) {
   const std::int64_t groups = args.codes.in.groups;
   const std::int64_t stride = args.codes.stride;
   const ProductCoder coder(args);
   Scan scan;
   CodeZeros zeros;
   ErrorTotals totals;
-  FoundScales found;
   MadeBlock made;
-  if (!FindAll(args, values, scan, found)) return false;
+  const float scale = FindAll(args, values, scan);
+  if (scale < 0) return scale;
   for (std::int64_t first = 0; first < groups; first += kMade) {
     const std::int64_t some = HWY_MIN(kMade, groups - first);
     const T* from = values + first * kBlock;
-    MakeBlock(coder, found.factors + first, some, from, args.codes.codes + first * stride,
-              stride, made, zeros);
-    MadeSlices slices = {made.converted, made.codes, found.scales + first};
+    // What values are multiplied with.
+    const float* factors = args.scales.divisors + first;
+    MakeBlock(coder, factors, some, from, args.codes.codes + first * stride, stride, made,
+              zeros);
+    MadeSlices slices = {made.converted, made.codes, args.scales.scales + first};
     if constexpr (hwy::IsSame<T, float>()) slices.before = from;
     totals.template AddBlock<false, !Scan::kFindsZeros>(slices, some * kBlock);
   }
@@ -225,17 +223,17 @@ bool QuantizeBlocks(const QuantizeGroups& args, const T* values, ErrorSums& sums
       totals.Finish([&]() HWY_ATTR { return CountZeroValues(values, groups * kBlock); });
   sums.zeros_after = zeros.Total();
   sums.max_error = -1;
-  return true;
+  return scale;
 }
 
 }  // namespace
 
-bool QuantizeMeasuredImpl(const QuantizeGroups& args, DType from, const void* values,
-                          ErrorSums& sums) {
+float QuantizeMeasuredImpl(const QuantizeGroups& args, DType from, const void* values,
+                           ErrorSums& sums) {
   const Groups& in = args.codes.in;
   if (!ProductCoder::Knows(args.codes) || in.size != kBlock || in.last != kBlock ||
       in.groups <= 0 || in.groups > CodeZeros::kMostSlices || in.groups % kFound != 0) {
-    return false;
+    return -1;
   }
   switch (from) {
     case DType::kF32:
@@ -249,7 +247,7 @@ bool QuantizeMeasuredImpl(const QuantizeGroups& args, DType from, const void* va
           args, static_cast<const F16Value*>(values), sums);
 #endif
     default:
-      return false;
+      return -1;
   }
 }
 
@@ -261,8 +259,8 @@ namespace pith::kernels {
 
 PITH_EXPORT(QuantizeMeasuredImpl);
 
-bool quantize_measured(const QuantizeGroups& args, DType from, const void* values,
-                       ErrorSums& sums) noexcept {
+float quantize_measured(const QuantizeGroups& args, DType from, const void* values,
+                        ErrorSums& sums) noexcept {
   return PITH_DISPATCH(QuantizeMeasuredImpl)(args, from, values, sums);
 }
 

@@ -22,23 +22,10 @@ double Coder::reach_of(const Scheme& scheme) {
 bool Coder::encode_measured(const Run& run, Plain& left, ErrorFigures& figures) const {
   if (!plain_ || !options_.figures || options_.originals != nullptr) return false;
   kernels::ErrorSums sums;
-  if (!kernels::quantize_measured(plain_args(run, nullptr, left, 0), values_.type(),
-                                  values_.stored(run.first), sums)) {
-    return false;
-  }
-  const float scale = kernels::code_error_scale({.codes = nullptr,
-                                                 .stride = 0,
-                                                 .packing = kernels::Packing::kInt8,
-                                                 .scales = left.scales,
-                                                 .zero_points = nullptr,
-                                                 .one_scale = false,
-                                                 .out = nullptr,
-                                                 .groups = run.groups,
-                                                 .size = run.size,
-                                                 .last = run.last});
+  const float scale = kernels::quantize_measured(
+      plain_args(run, nullptr, left, 0), values_.type(), values_.stored(run.first), sums);
   const std::int64_t n = run.elements();
-  if (scale == 0 || is_largest(figures, reach_ * double{scale}) ||
-      !are_figures(sums, n)) {
+  if (scale < 0 || is_largest(figures, reach_ * double{scale}) || !are_figures(sums, n)) {
     return false;
   }
   add_sums(figures, sums, n, -1);
