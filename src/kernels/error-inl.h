@@ -134,6 +134,26 @@ HWY_INLINE std::int64_t CountZeros(const float* values, std::int64_t n) {
   return count;
 }
 
+// A slice of values and their codes, bytes or integers, of one scale.
+template <class Code>
+struct CodeSlice {
+  const float* before;
+  const Code* codes;
+  VF scale;
+
+  [[nodiscard]] HWY_INLINE VF Before(std::int64_t i) const {
+    return hn::LoadU(kDF, before + i);
+  }
+  [[nodiscard]] HWY_INLINE VF After(std::int64_t i) const {
+    const auto some = hn::LoadU(hn::Rebind<Code, DF>(), codes + i);
+    if constexpr (sizeof(Code) == sizeof(float)) {
+      return hn::Mul(scale, hn::ConvertTo(kDF, some));
+    } else {
+      return hn::Mul(scale, hn::ConvertTo(kDF, hn::PromoteTo(kDI, some)));
+    }
+  }
+};
+
 // Zeros among the codes of kMostSlices at most, as bytes: that is faster than among values.
 class CodeZeros {
  public:

@@ -118,26 +118,13 @@ struct MadeBlock {
   alignas(64) float converted[kErrorBlock];
 };
 
-struct MadeSlice {
-  const float* before;
-  const std::int32_t* codes;
-  VF scale;
-
-  [[nodiscard]] HWY_INLINE VF Before(std::int64_t i) const {
-    return hn::LoadU(kDF, before + i);
-  }
-  [[nodiscard]] HWY_INLINE VF After(std::int64_t i) const {
-    return hn::Mul(scale, hn::ConvertTo(kDF, hn::Load(kDI, codes + i)));
-  }
-};
-
 struct MadeSlices {
   const float* before;
   const std::int32_t* codes;
   const float* scales;
 
-  HWY_INLINE MadeSlice Next() {
-    const MadeSlice slice = {before, codes, hn::Set(kDF, *scales)};
+  HWY_INLINE CodeSlice<std::int32_t> Next() {
+    const CodeSlice<std::int32_t> slice = {before, codes, hn::Set(kDF, *scales)};
     before += kSlice;
     codes += kSlice;
     ++scales;
