@@ -20,7 +20,9 @@ double Coder::reach_of(const Scheme& scheme) {
 // Encodes a run and adds its figures, in one go. False if that is left to others, as where
 // the largest error may be among its own.
 bool Coder::encode_measured(const Run& run, Plain& left, ErrorFigures& figures) const {
-  if (!plain_ || !options_.figures || options_.originals != nullptr) return false;
+  if (!plain_ || !options_.figures || options_.originals != nullptr || reach_ == 0) {
+    return false;
+  }
   kernels::ErrorSums sums;
   const float scale = kernels::quantize_measured(
       plain_args(run, nullptr, left, 0), values_.type(), values_.stored(run.first), sums);
