@@ -347,7 +347,8 @@ TEST(Quantize, FiguresAgainstOriginals) {
   for (float& value : changed) value = std::fabs(value) < 0.5F ? 0 : value;
   for (const Scheme& scheme :
        {Scheme::int8_rows(), Scheme::int8_tensor(), Scheme::int8_blocks(32),
-        Scheme::int4_blocks(64), Scheme::q4_0(), Scheme::w4a16_asymmetric(32)}) {
+        Scheme::int4_blocks(64), Scheme::q8_0(), Scheme::q4_0(),
+        Scheme::w4a16_asymmetric(32)}) {
     const TensorView weight = view(changed, {6, 4096});
     Quantizer quantizer = Quantizer::make(scheme, weight.shape()).value();
     while (quantizer.needs_scan()) {
