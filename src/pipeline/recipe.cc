@@ -150,7 +150,11 @@ class FlagLines {
         std::from_chars(what.data(), what.data() + what.size(), line);
     what.remove_prefix(static_cast<std::size_t>(end - what.data()));
     if (failed != std::errc() || line == 0 || line > flags_.size()) return error;
-    return {error.code(), std::string(flags_[line - 1]) + std::string(what)};
+    // "--prune: prune: what" would say it twice.
+    const std::string_view flag = flags_[line - 1];
+    const std::string stage = fmt::format(": {}: ", flag.substr(2));
+    if (what.starts_with(stage)) what.remove_prefix(stage.size() - 2);
+    return {error.code(), std::string(flag) + std::string(what)};
   }
 
   std::string yaml_;
