@@ -126,9 +126,9 @@ class PieceReader {
 /// Archives may be compressed: their tensors are read from the beginning to the end.
 [[nodiscard]] bool reads_forward(Format format);
 
-/// At least `bytes` of `buffer`, which grows if it must and is never smaller again. They are
-/// aligned to 64; or, if they go to byte `place` of a file, as far from that as it is: the
-/// system copies whole lines to its memory for the file, then, a fifth faster.
+/// `bytes` of `buffer`, which grows if it must and is never smaller again. They are aligned
+/// to 64, unless they go to byte `place` of a file: then they lie in their line of 64 bytes
+/// as that does, and the system copies them by whole lines, a fifth faster.
 std::span<std::byte> use_buffer(Buffer& buffer, std::int64_t bytes,
                                 std::int64_t place = 0);
 
