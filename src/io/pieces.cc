@@ -17,6 +17,8 @@ namespace {
 // Plain numbers can be read from any element on; blocks only by rows.
 bool is_plain(const TensorInfo& tensor) { return tensor.encoding.dtype.has_value(); }
 
+constexpr std::int64_t kLineBytes = 64;  // of a cache
+
 }  // namespace
 
 bool reads_forward(Format format) {
@@ -24,9 +26,8 @@ bool reads_forward(Format format) {
 }
 
 std::span<std::byte> use_buffer(Buffer& buffer, std::int64_t bytes, std::int64_t place) {
-  constexpr std::int64_t kLine = 64;
-  const std::int64_t first = place % kLine;
-  if (buffer.size() < first + bytes) buffer = Buffer(kLine + bytes);
+  const std::int64_t first = place % kLineBytes;
+  if (buffer.size() < first + bytes) buffer = Buffer(kLineBytes + bytes);
   return buffer.bytes().subspan(static_cast<std::size_t>(first),
                                 static_cast<std::size_t>(bytes));
 }
@@ -159,14 +160,13 @@ Status for_each_piece(const PieceList& list, const PieceOptions& options,
 std::span<std::byte> PieceReader::room(Buffer& buffer, std::size_t tensor,
                                        std::int64_t begin, std::int64_t bytes) const {
   constexpr std::uint64_t kPage = 4096;
-  constexpr std::int64_t kLine = 64;
   const std::uint64_t place =
       checkpoint_->tensors()[tensor].offset + static_cast<std::uint64_t>(begin);
-  const std::span<std::byte> out = use_buffer(buffer, bytes + kLine);
+  const std::span<std::byte> out = use_buffer(buffer, kLineBytes + bytes);
   const std::uint64_t behind =
       (reinterpret_cast<std::uintptr_t>(out.data()) - place) % kPage;
-  const bool close = behind > 0 && behind < std::uint64_t{kLine};
-  return out.subspan(close ? kLine : 0, static_cast<std::size_t>(bytes));
+  const bool close = behind > 0 && behind < std::uint64_t{kLineBytes};
+  return out.subspan(close ? kLineBytes : 0, static_cast<std::size_t>(bytes));
 }
 
 Result<std::span<const std::byte>> PieceReader::bytes(const Piece& piece) {

@@ -128,7 +128,8 @@ class PieceReader {
 
 /// `bytes` of `buffer`, which grows if it must and is never smaller again. They are aligned
 /// to 64, unless they go to byte `place` of a file: then they lie in their line of 64 bytes
-/// as that does, and the system copies them by whole lines, a fifth faster.
+/// as that does, and the system copies them by whole lines, a fifth faster. Formats put
+/// numbers at multiples of their size, so they are aligned there as well.
 std::span<std::byte> use_buffer(Buffer& buffer, std::int64_t bytes,
                                 std::int64_t place = 0);
 
