@@ -105,7 +105,7 @@ std::string plan_text(const Plan& plan, bool all) {
   for (const std::string& reader : plan.loads)
     text += fmt::format("read by: {}\n", reader);
   text +=
-      fmt::format("needs: {} on the disk, {} of memory, reads the input {}\n",
+      fmt::format("needs: {} on the disk, {} of memory for buffers, reads the input {}\n",
                   human_bytes(static_cast<double>(plan.output_bytes + plan.copied_bytes)),
                   human_bytes(static_cast<double>(plan.memory_bytes)),
                   plan.passes == 1 ? "once" : fmt::format("up to {} times", plan.passes));

@@ -162,9 +162,9 @@ class Converter {
     PieceList list(source_, options.max_memory);
     for (std::size_t i = 0; i < source_.tensors().size(); ++i) PITH_OK(list.add(i));
     const PieceOptions piece_options{options.cancel, &options.progress};
-    return for_each_piece(list, piece_options, [this]() -> PieceFunction {
+    return for_each_piece(list, piece_options, [&]() -> PieceFunction {
       // Shared, because functions must be copyable.
-      auto worker = std::make_shared<Worker>(source_);
+      auto worker = std::make_shared<Worker>(source_, options.max_memory);
       return [this, worker](const Piece& piece) { return convert(*worker, piece); };
     });
   }
@@ -173,7 +173,8 @@ class Converter {
 
  private:
   struct Worker {
-    explicit Worker(const Checkpoint& source) : reader(source) {}
+    Worker(const Checkpoint& source, std::int64_t max_memory)
+        : reader(source, PieceReader::room_within(max_memory)) {}
     PieceReader reader;
     Buffer out;
   };

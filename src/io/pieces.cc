@@ -153,16 +153,24 @@ Status for_each_piece(const PieceList& list, const PieceOptions& options,
   return first_error;
 }
 
+std::int64_t PieceReader::room_within(std::int64_t max_memory) {
+  return std::min(kRoom, max_memory / 16 / most_threads());
+}
+
 // Processors that copy by an instruction of their own (Zen 3, Zen 4) take four times as long
 // for memory that lies less than 32 bytes behind what is copied, in their pages: a store
 // then seems to change what is loaded next. Where a file's header makes it so, a line is
 // left out.
-std::span<std::byte> PieceReader::room(Buffer& buffer, std::size_t tensor,
-                                       std::int64_t begin, std::int64_t bytes) const {
+std::span<std::byte> PieceReader::place_for(std::size_t tensor, std::int64_t begin,
+                                            std::int64_t bytes) {
   constexpr std::uint64_t kPage = 4096;
   const std::uint64_t place =
       checkpoint_->tensors()[tensor].offset + static_cast<std::uint64_t>(begin);
-  const std::span<std::byte> out = use_buffer(buffer, kLineBytes + bytes);
+  const std::int64_t lines = (bytes + kLineBytes - 1) / kLineBytes + 1;
+  if (next_ + lines * kLineBytes > room_) next_ = 0;
+  const std::span<std::byte> out = use_buffer(bytes_, std::max(room_, lines * kLineBytes))
+                                       .subspan(static_cast<std::size_t>(next_));
+  next_ += lines * kLineBytes;
   const std::uint64_t behind =
       (reinterpret_cast<std::uintptr_t>(out.data()) - place) % kPage;
   const bool close = behind > 0 && behind < std::uint64_t{kLineBytes};
@@ -176,7 +184,7 @@ Result<std::span<const std::byte>> PieceReader::bytes(const Piece& piece) {
   };
   const std::int64_t begin = place(piece.begin);
   const std::span<std::byte> out =
-      room(bytes_, piece.tensor, begin, place(piece.begin + piece.count) - begin);
+      place_for(piece.tensor, begin, place(piece.begin + piece.count) - begin);
   PITH_OK(checkpoint_->read_bytes(piece.tensor, begin, out));
   return std::span<const std::byte>(out);
 }
@@ -184,16 +192,12 @@ Result<std::span<const std::byte>> PieceReader::bytes(const Piece& piece) {
 Result<std::span<const float>> PieceReader::values(const Piece& piece, bool to_odd) {
   const TensorInfo& info = checkpoint_->tensors()[piece.tensor];
   const auto count = static_cast<std::size_t>(piece.count);
-  const auto as_floats = [&](std::span<std::byte> bytes) {
-    return std::span(reinterpret_cast<float*>(bytes.data()), count);
-  };
   if (info.encoding.dtype == DType::kF32) {
-    const std::span<std::byte> out =
-        room(values_, piece.tensor, piece.begin * 4, piece.count * 4);
-    PITH_OK(checkpoint_->read_bytes(piece.tensor, piece.begin * 4, out));
-    return std::span<const float>(as_floats(out));
+    PITH_TRY(const std::span<const std::byte> stored, bytes(piece));
+    return std::span(reinterpret_cast<const float*>(stored.data()), count);
   }
-  const std::span<float> out = as_floats(use_buffer(values_, piece.count * 4));
+  const std::span out(
+      reinterpret_cast<float*>(use_buffer(values_, piece.count * 4).data()), count);
   if (!is_plain(info)) {
     const std::int64_t cols = std::max<std::int64_t>(1, info.shape.cols());
     PITH_OK(checkpoint_->read_rows(piece.tensor, piece.begin / cols, piece.count / cols,

@@ -4,6 +4,7 @@
 
 #include <cstring>
 #include <numeric>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -81,6 +82,44 @@ TEST(PieceReader, MemoryIsNotJustBehindThePlaceInThePage) {
       EXPECT_EQ(std::memcmp(second->data(), halves.data() + begin, 2000), 0);
     }
   }
+}
+
+// A piece never lies where one lay that is still in the cache, as far as there is room.
+TEST(PieceReader, GoesRoundInItsRoom) {
+  const TempFolder folder;
+  std::vector<float> values(40000);
+  std::iota(values.begin(), values.end(), 1.0F);
+  CheckpointLayout layout;
+  layout.tensors.push_back(TensorSpec::plain("a", DType::kF32, *Shape::make({40000})));
+  const auto path = folder / "a.safetensors";
+  auto writer = CheckpointWriter::create(path, layout, {.sync = false});
+  ASSERT_TRUE(writer);
+  ASSERT_TRUE((*writer)->write(0, 0, std::as_bytes(std::span(values))).ok());
+  ASSERT_TRUE((*writer)->commit().ok());
+  const auto model = Checkpoint::open(path);
+  ASSERT_TRUE(model);
+  for (const std::int64_t room : {0, 1000, 64 << 10}) {
+    PieceReader reader(**model, room);
+    std::set<const void*> places;
+    for (std::int64_t begin = 0; begin < 40000; begin += 1000) {
+      const auto piece = reader.values({0, begin, 1000, 0});
+      ASSERT_TRUE(piece);
+      ASSERT_EQ(std::memcmp(piece->data(), values.data() + begin, 4000), 0);
+      places.insert(piece->data());
+    }
+    // A piece has 63 lines, and one to leave out; which is done again when it begins anew.
+    EXPECT_GE(places.size(), room < 8000 ? 1u : 16u) << room;
+    EXPECT_LE(places.size(), room < 8000 ? 2u : 32u) << room;
+    // One that is larger than the room is read all the same.
+    const auto all = reader.values({0, 0, 40000, 0});
+    ASSERT_TRUE(all);
+    EXPECT_EQ(std::memcmp(all->data(), values.data(), 160000), 0);
+  }
+}
+
+TEST(PieceReader, RoomIsAShareOfTheMemory) {
+  EXPECT_EQ(PieceReader::room_within(std::int64_t{1} << 40), PieceReader::kRoom);
+  EXPECT_LE(PieceReader::room_within(1 << 20), 64 << 10);
 }
 
 }  // namespace

@@ -119,7 +119,8 @@ class Gatherer {
     for (const Piece& piece : list.pieces()) pieces_[piece.tensor] = piece.number + 1;
     return for_each_piece(
         list, {options_.cancel, &options_.progress}, [this]() -> PieceFunction {
-          auto reader = std::make_shared<PieceReader>(checkpoint_);
+          auto reader = std::make_shared<PieceReader>(
+              checkpoint_, PieceReader::room_within(options_.max_memory));
           return [this, reader](const Piece& piece) -> Status {
             PITH_TRY(const std::span<const float> values, reader->values(piece));
             take(piece, values);
@@ -136,7 +137,8 @@ class Gatherer {
     std::vector<Sums> sums(list.pieces().size());
     const Piece* first = list.pieces().data();
     PITH_OK(for_each_piece(list, {options_.cancel, nullptr}, [&]() -> PieceFunction {
-      auto reader = std::make_shared<PieceReader>(checkpoint_);
+      auto reader = std::make_shared<PieceReader>(
+          checkpoint_, PieceReader::room_within(options_.max_memory));
       return [&, reader](const Piece& piece) -> Status {
         PITH_TRY(const std::span<const float> values, reader->values(piece));
         sums[static_cast<std::size_t>(&piece - first)] =

@@ -1,8 +1,7 @@
-// Scales, codes and sums of errors of Q8_0 in one go, block by block of error sums: values
-// are read once to find scales and once to make codes; what they are and their codes, as
-// integers, are kept for the sums, which need not take bytes apart again. Codes and sums
-// are two loops: in one there are more steps from a value to its sums than a processor
-// looks ahead.
+// Scales, codes and sums of errors of Q8_0 in one go. Values are read once to find scales
+// and once to make codes; what they are and their codes, as integers, are kept for the
+// sums, which need not take bytes apart again. Codes, bytes and sums of a block are three
+// loops: in one there are more steps from a value to its sums than a processor looks ahead.
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "src/kernels/quantize_measured.cc"
@@ -11,6 +10,7 @@
 #include "src/kernels/block_coder-inl.h"
 #include "src/kernels/error-inl.h"
 #include "src/kernels/error.h"
+#include "src/kernels/float_bits.h"
 #include "src/kernels/quantize.h"
 #include "src/kernels/quantize_batch-inl.h"
 #include "src/kernels/target.h"
@@ -20,34 +20,71 @@ namespace pith::kernels::HWY_NAMESPACE {
 namespace {
 
 static_assert(kBlock == kSlice);
-constexpr std::int64_t kFound = quantize_batch(kBlock);  // groups whose scales are found
-constexpr std::int64_t kMade = kErrorBlock / kBlock;     // groups whose codes are made
-using FoundBatch = Batch<kFound, kFound>;
+constexpr std::int64_t kFew = quantize_batch(kBlock);  // groups at the least
+constexpr std::int64_t kMade = kErrorBlock / kBlock;   // groups of a block
 
 // ---- values of memory
 
-// What memory holds of values of 16 bits, and some of them as f32.
+// What memory holds of values of 16 bits.
 struct BF16Value {
   std::uint16_t bits;
 };
 struct F16Value {
   std::uint16_t bits;
 };
+using D16 = hn::Repartition<std::uint16_t, DF>;
+using V16 = hn::Vec<D16>;
+using DHalves = hn::Rebind<std::uint16_t, DF>;  // as many as there are floats
 
-template <class T, class V>
-HWY_INLINE VF Promoted(V bits) {
-  if constexpr (hwy::IsSame<T, F16Value>()) {
-    return hn::PromoteTo(kDF, hn::BitCast(hn::Rebind<hwy::float16_t, DF>(), bits));
-  } else {
+HWY_INLINE V16 LoadBits(const void* values) {
+  return hn::LoadU(D16(), static_cast<const std::uint16_t*>(values));
+}
+
+// Some of them as f32.
+template <class T>
+HWY_INLINE VF Promoted(hn::Vec<DHalves> bits) {
+  if constexpr (hwy::IsSame<T, BF16Value>()) {
     return hn::BitCast(kDF, hn::ShiftLeft<16>(hn::PromoteTo(kDU, bits)));
+  } else {
+#if HWY_TARGET == HWY_SSE4  // which has no instruction for it
+    const VU wide = hn::PromoteTo(kDU, bits);
+    const VU magnitude = hn::And(wide, hn::Set(kDU, 0x7fffu));
+    const VF value =
+        hn::Mul(hn::BitCast(kDF, hn::ShiftLeft<13>(magnitude)), hn::Set(kDF, 0x1p112F));
+    const VF infinity = hn::BitCast(kDF, hn::Set(kDU, kInfinityBits));
+    const auto is_finite = hn::Lt(hn::BitCast(kDI, magnitude), hn::Set(kDI, 0x7c00));
+    const VU sign = hn::ShiftLeft<16>(hn::Xor(wide, magnitude));
+    return hn::Or(hn::IfThenElse(hn::RebindMask(kDF, is_finite), value, infinity),
+                  hn::BitCast(kDF, sign));
+#else
+    return hn::PromoteTo(kDF, hn::BitCast(hn::Rebind<hwy::float16_t, DF>(), bits));
+#endif
   }
 }
 
-HWY_INLINE VF LoadValues(const float* values) { return hn::LoadU(kDF, values); }
+// Sixteen values as they come to the sums: f32 and f16 in their order, ...
+constexpr std::int64_t kUnit = 16 / kLanes;
+
 template <class T>
-HWY_INLINE VF LoadValues(const T* values) {
-  constexpr hn::Rebind<std::uint16_t, DF> half;
-  return Promoted<T>(hn::LoadU(half, reinterpret_cast<const std::uint16_t*>(values)));
+HWY_INLINE void LoadUnit(const T* values, VF (&unit)[kUnit]) {
+  for (std::int64_t k = 0; k < kUnit; ++k) {
+    if constexpr (hwy::IsSame<T, float>()) {
+      unit[k] = hn::LoadU(kDF, values + k * kLanes);
+    } else {
+      const auto* bits = reinterpret_cast<const std::uint16_t*>(values);
+      unit[k] = Promoted<T>(hn::LoadU(DHalves(), bits + k * kLanes));
+    }
+  }
+}
+// ... bf16 as 0 to 3, 8 to 11, 4 to 7, 12 to 15: to put zeros between them takes one step,
+// to put them in order three.
+HWY_INLINE void LoadUnit(const BF16Value* values, VF (&unit)[kUnit]) {
+  const V16 zero = hn::Zero(D16());
+  for (std::int64_t k = 0; k < kUnit / 2; ++k) {
+    const V16 bits = LoadBits(values + 2 * k * kLanes);
+    unit[k] = hn::BitCast(kDF, hn::InterleaveLower(D16(), zero, bits));
+    unit[kUnit / 2 + k] = hn::BitCast(kDF, hn::InterleaveUpper(D16(), zero, bits));
+  }
 }
 
 // Extremes of groups of f32. Zeros show in the sums.
@@ -73,12 +110,11 @@ class HalfScan {
   HWY_INLINE HalfScan() : mask_(hn::Set(D16(), std::uint16_t{0x7fff})), least_(mask_) {}
 
   HWY_INLINE MagnitudeLanes Group(const T* values) {
-    const auto* bits = reinterpret_cast<const std::uint16_t*>(values);
     constexpr auto kHalves = static_cast<std::int64_t>(hn::MaxLanes(D16()));
-    V16 largest = hn::And(hn::LoadU(D16(), bits), mask_);
+    V16 largest = hn::And(LoadBits(values), mask_);
     V16 smallest = largest;
     for (std::int64_t i = kHalves; i < kBlock; i += kHalves) {
-      const V16 some = hn::And(hn::LoadU(D16(), bits + i), mask_);
+      const V16 some = hn::And(LoadBits(values + i), mask_);
       largest = hn::Max(largest, some);
       smallest = hn::Min(smallest, some);
     }
@@ -94,8 +130,6 @@ class HalfScan {
   }
 
  private:
-  using D16 = hn::Repartition<std::uint16_t, DF>;
-  using V16 = hn::Vec<D16>;
   V16 mask_;
   V16 least_;
 };
@@ -110,77 +144,141 @@ HWY_INLINE std::int64_t CountZeroValues(const T* values, std::int64_t n) {
   return count;
 }
 
-// ---- what is made of them
+// ---- scales
 
-// The values of a block of error sums and their codes.
-struct MadeBlock {
-  alignas(64) std::int32_t codes[kErrorBlock];
-  alignas(64) float converted[kErrorBlock];
-};
-
-struct MadeSlices {
-  const float* before;
-  const std::int32_t* codes;
-  const float* scales;
-
-  HWY_INLINE CodeSlice<std::int32_t> Next() {
-    const CodeSlice<std::int32_t> slice = {before, codes, hn::Set(kDF, *scales)};
-    before += kSlice;
-    codes += kSlice;
-    ++scales;
-    return slice;
+// Stores the scales of some groups, and leaves them and their factors in args.scales.
+// False if one of the groups is not ordinary.
+template <std::int64_t kSome, class Scan, class T>
+HWY_INLINE bool FindSome(const QuantizeGroups& args, const T* values, std::int64_t first,
+                         Scan& scan, VF& largest) {
+  Batch<kSome, kSome> batch;
+  batch.first = first;
+  batch.apart = 0;
+  for (std::int64_t k = 0; k < kSome; ++k) {
+    batch.Scanned(k, scan.Group(values + (first + k) * kBlock));
   }
-};
+  if (!FindBatch<MagnitudeLanes>(args, batch)) return false;
+  StoreScales(args.scales, batch);
+  for (std::int64_t k = 0; k < kSome; k += kLanes) {
+    largest = hn::Max(largest, hn::Load(kDF, batch.values + k));
+  }
+  return true;
+}
 
-// Stores the scales of all groups, and leaves them and their factors in args.scales. The
-// largest of them; -1 if a group is not ordinary.
+// Those of all groups. The largest of them; -1 if a group is not ordinary.
 template <class Scan, class T>
 HWY_INLINE float FindAll(const QuantizeGroups& args, const T* values, Scan& scan) {
+  constexpr std::int64_t kMany = 4 * kFew;
+  const std::int64_t groups = args.codes.in.groups;
   VF largest = hn::Zero(kDF);
-  for (std::int64_t first = 0; first < args.codes.in.groups; first += kFound) {
-    FoundBatch batch;
-    batch.first = first;
-    batch.apart = 0;
-    for (std::int64_t k = 0; k < kFound; ++k) {
-      batch.Scanned(k, scan.Group(values + (first + k) * kBlock));
-    }
-    if (!FindBatch<MagnitudeLanes>(args, batch)) return -1;
-    StoreScales(args.scales, batch);
-    for (std::int64_t k = 0; k < kFound; k += kLanes) {
-      largest = hn::Max(largest, hn::Load(kDF, batch.values + k));
-    }
+  std::int64_t g = 0;
+  for (; g + kMany <= groups; g += kMany) {
+    if (!FindSome<kMany>(args, values, g, scan, largest)) return -1;
+  }
+  for (; g < groups; g += kFew) {
+    if (!FindSome<kFew>(args, values, g, scan, largest)) return -1;
   }
   return hn::GetLane(hn::MaxOfLanes(kDF, largest));
 }
 
-// Codes of the groups of a block: bytes for the file, integers for the sums.
+// ---- what is made of them
+
+// The values of a block of error sums, their codes, and sums of the squares of codes.
+struct MadeBlock {
+  alignas(64) std::int32_t codes[kErrorBlock];
+  alignas(64) float converted[kErrorBlock];
+  alignas(64) std::uint32_t squares[kMade][kLanes];
+};
+
 template <class T>
-HWY_INLINE void MakeBlock(const ProductCoder& coder, const float* factors,
-                          std::int64_t groups, const T* values, std::uint8_t* out,
-                          std::int64_t stride, MadeBlock& made, CodeZeros& zeros) {
-  constexpr bool kConvert = !hwy::IsSame<T, float>();
+HWY_INLINE void MakeCodes(const ProductCoder& coder, const float* factors,
+                          std::int64_t groups, const T* values, MadeBlock& made) {
   std::int32_t* codes = made.codes;
   float* before = made.converted;
-  for (std::int64_t g = 0; g < groups; ++g) {
+  for (std::int64_t g = 0, end = Unknown(groups); g < end; ++g) {
     const VF factor = hn::Set(kDF, factors[g]);
-    for (std::int64_t i = 0; i < kBlock; i += kStep) {
-      VI some[4];
-      for (std::int64_t k = 0; k < 4; ++k) {
+    for (std::int64_t i = 0; i < kBlock; i += 16) {
+      VF unit[kUnit];
+      LoadUnit(values + i, unit);
+      for (std::int64_t k = 0; k < kUnit; ++k) {
         const std::int64_t at = i + k * kLanes;
-        const VF value = LoadValues(values + at);
-        if constexpr (kConvert) hn::Store(value, kDF, before + at);
-        some[k] = coder.Code(value, factor);
-        hn::Store(some[k], kDI, codes + at);
+        if constexpr (!hwy::IsSame<T, float>()) hn::Store(unit[k], kDF, before + at);
+        hn::Store(coder.Code(unit[k], factor), kDI, codes + at);
       }
-      const V8 bytes = ProductCoder::Packed(some[0], some[1], some[2], some[3]);
-      zeros.Add(i, bytes);
-      hn::StoreU(bytes, kD8, reinterpret_cast<std::int8_t*>(out + i));
     }
     values += kBlock;
     codes += kBlock;
     before += kBlock;
+  }
+}
+
+// The bytes of codes, in the order of their values, as the file has them.
+template <class T>
+HWY_INLINE void MakeBytes(std::int64_t groups, std::uint8_t* out, std::int64_t stride,
+                          MadeBlock& made, CodeZeros& zeros) {
+  constexpr hn::Repartition<std::int16_t, DF> d16;
+  constexpr bool kInOrder = !hwy::IsSame<T, BF16Value>();
+  const std::int32_t* codes = made.codes;
+  for (std::int64_t g = 0, end = Unknown(groups); g < end; ++g) {
+    VI squares = hn::Zero(kDI);
+    VI others = squares;  // of processors that add half of them apart
+    for (std::int64_t i = 0; i < kBlock; i += kStep, codes += kStep) {
+      const auto pair = [&](std::int64_t a, std::int64_t b) HWY_ATTR {
+        return hn::ReorderDemote2To(d16, hn::Load(kDI, codes + a * kLanes),
+                                    hn::Load(kDI, codes + b * kLanes));
+      };
+      constexpr bool kSwap = !kInOrder && kLanes == 4;
+      const auto low = kSwap ? pair(0, 2) : pair(0, 1);
+      const auto high = kSwap ? pair(1, 3) : pair(2, 3);
+      squares = hn::ReorderWidenMulAccumulate(kDI, low, low, squares, others);
+      squares = hn::ReorderWidenMulAccumulate(kDI, high, high, squares, others);
+      const V8 bytes = InOrder<kInOrder>(PackBytes(low, high));
+      zeros.Add(i, bytes);
+      hn::StoreU(bytes, kD8, reinterpret_cast<std::int8_t*>(out + i));
+    }
+    hn::Store(hn::BitCast(kDU, hn::Add(squares, others)), kDU, made.squares[g]);
     out += stride;
   }
+}
+
+// Group g goes to lane g mod 8 of the squares after: squares of codes are added as
+// integers, whichever lanes they come from. kExact: f32 holds products of scales and codes,
+// so that a fused difference is the same number.
+template <bool kExact, bool kLeast>
+HWY_INLINE void AddMade(const MadeBlock& made, const float* before, const float* scales,
+                        std::int64_t groups, ErrorTotals& totals) {
+  FloatSums sums[kVectors];
+  for (int v = 0; v < kVectors; ++v) {
+    FloatSums block;
+    ErrorExtremes extreme = totals.extremes[v];
+    const std::int32_t* codes = made.codes;
+    const float* values = before;
+    for (std::int64_t g = 0, end = Unknown(groups); g < end; ++g) {
+      const VF scale = hn::Set(kDF, scales[g]);
+      const auto error = [&](std::int64_t i, VF value) HWY_ATTR {
+        const VF code = hn::ConvertTo(kDF, hn::Load(kDI, codes + i));
+        return kExact ? hn::NegMulAdd(scale, code, value)
+                      : hn::Sub(value, hn::Mul(scale, code));
+      };
+      for (std::int64_t i = v * kLanes; i < kBlock; i += 16) {
+        const VF x0 = hn::LoadU(kDF, values + i);
+        const VF x1 = hn::LoadU(kDF, values + i + 8);
+        AddErrors<false, kLeast>(x0, error(i, x0), x1, error(i + 8, x1), block, extreme);
+      }
+      codes += kBlock;
+      values += kBlock;
+    }
+    for (std::int64_t g = v * kLanes; g < groups; g += 8) {
+      const VF scale = hn::LoadU(kDF, scales + g);
+      const VU squares = Largest<LaneSum, false>(made.squares + g);
+      block.squared_after = hn::Add(
+          block.squared_after,
+          hn::Mul(hn::Mul(scale, scale), hn::ConvertTo(kDF, hn::BitCast(kDI, squares))));
+    }
+    totals.extremes[v] = extreme;
+    sums[v] = block;
+  }
+  totals.AddSums(sums);
 }
 
 template <class Scan, class T>
@@ -194,16 +292,22 @@ float QuantizeBlocks(const QuantizeGroups& args, const T* values, ErrorSums& sum
   MadeBlock made;
   const float scale = FindAll(args, values, scan);
   if (scale < 0) return scale;
+  const bool exact = args.scales.type != DType::kF32;
   for (std::int64_t first = 0; first < groups; first += kMade) {
     const std::int64_t some = HWY_MIN(kMade, groups - first);
     const T* from = values + first * kBlock;
     // What values are multiplied with.
     const float* factors = args.scales.divisors + first;
-    MakeBlock(coder, factors, some, from, args.codes.codes + first * stride, stride, made,
-              zeros);
-    MadeSlices slices = {made.converted, made.codes, args.scales.scales + first};
-    if constexpr (hwy::IsSame<T, float>()) slices.before = from;
-    totals.template AddBlock<false, !Scan::kFindsZeros>(slices, some * kBlock);
+    const float* scales = args.scales.scales + first;
+    MakeCodes(coder, factors, some, from, made);
+    MakeBytes<T>(some, args.codes.codes + first * stride, stride, made, zeros);
+    const float* before = made.converted;
+    if constexpr (hwy::IsSame<T, float>()) before = from;
+    if (HWY_LIKELY(exact)) {
+      AddMade<true, !Scan::kFindsZeros>(made, before, scales, some, totals);
+    } else {
+      AddMade<false, !Scan::kFindsZeros>(made, before, scales, some, totals);
+    }
   }
   if (scan.SawZero()) totals.SetZeros();
   sums =
@@ -219,7 +323,7 @@ float QuantizeMeasuredImpl(const QuantizeGroups& args, DType from, const void* v
                            ErrorSums& sums) {
   const Groups& in = args.codes.in;
   if (!ProductCoder::Knows(args.codes) || in.size != kBlock || in.last != kBlock ||
-      in.groups <= 0 || in.groups > CodeZeros::kMostSlices || in.groups % kFound != 0) {
+      in.groups <= 0 || in.groups > CodeZeros::kMostSlices || in.groups % kFew != 0) {
     return -1;
   }
   switch (from) {
@@ -228,11 +332,9 @@ float QuantizeMeasuredImpl(const QuantizeGroups& args, DType from, const void* v
     case DType::kBF16:
       return QuantizeBlocks<HalfScan<BF16Value>>(
           args, static_cast<const BF16Value*>(values), sums);
-#if HWY_TARGET != HWY_SSE4  // which has no instruction for f16
     case DType::kF16:
       return QuantizeBlocks<HalfScan<F16Value>>(
           args, static_cast<const F16Value*>(values), sums);
-#endif
     default:
       return -1;
   }

@@ -183,7 +183,8 @@ class Engine {
     for (std::shared_ptr<CompressWorker>& worker : workers_) {
       if (worker.use_count() == 1) return worker;
     }
-    workers_.push_back(std::make_shared<CompressWorker>(*plan_.source));
+    workers_.push_back(
+        std::make_shared<CompressWorker>(*plan_.source, options_.max_memory));
     return workers_.back();
   }
 

@@ -74,7 +74,9 @@ void describe(const CompressOptions& options, CompressPlan& plan) {
     most = std::max(most, bytes);
   }
   const std::int64_t buffers =
-      std::min(options.max_memory, PieceList::kThreadBytes * most_threads());
+      std::min(options.max_memory,
+               (PieceList::kThreadBytes + PieceReader::room_within(options.max_memory)) *
+                   most_threads());
   shown.memory_bytes = buffers + most;
   switch (plan.target.format) {
     case Format::kGguf:

@@ -166,7 +166,8 @@ Status TensorRun::feed_apart(StageStream& stream,
     return stream.feed_apart(values, piece.begin);
   };
   PITH_OK(for_each_piece(list, {options_.cancel, &told}, [&]() -> PieceFunction {
-    auto reader = std::make_shared<PieceReader>(*plan_.source);
+    auto reader = std::make_shared<PieceReader>(
+        *plan_.source, PieceReader::room_within(options_.max_memory));
     return [&feed, reader](const Piece& piece) { return feed(*reader, piece); };
   }));
   checked_ = true;

@@ -45,7 +45,8 @@ struct PieceBuffers {
 
 /// Buffers of a thread, which are used again by the next piece.
 struct CompressWorker {
-  explicit CompressWorker(const Checkpoint& source) : reader(source) {}
+  CompressWorker(const Checkpoint& source, std::int64_t max_memory)
+      : reader(source, PieceReader::room_within(max_memory)) {}
 
   PieceReader reader;
   Buffer values;  ///< that stages change
