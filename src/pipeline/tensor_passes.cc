@@ -166,8 +166,8 @@ Status TensorRun::feed_apart(StageStream& stream,
     return stream.feed_apart(values, piece.begin);
   };
   PITH_OK(for_each_piece(list, {options_.cancel, &told}, [&]() -> PieceFunction {
-    auto reader = std::make_shared<PieceReader>(
-        *plan_.source, PieceReader::room_within(options_.max_memory));
+    // It goes round in no room: that would be fresh memory for every pass, which is slow.
+    auto reader = std::make_shared<PieceReader>(*plan_.source);
     return [&feed, reader](const Piece& piece) { return feed(*reader, piece); };
   }));
   checked_ = true;
