@@ -151,10 +151,10 @@ class FlagLines {
     what.remove_prefix(static_cast<std::size_t>(end - what.data()));
     if (failed != std::errc() || line == 0 || line > flags_.size()) return error;
     // "--prune: prune: what" would say it twice.
-    const std::string_view flag = flags_[line - 1];
-    const std::string stage = fmt::format(": {}: ", flag.substr(2));
-    if (what.starts_with(stage)) what.remove_prefix(stage.size() - 2);
-    return {error.code(), std::string(flag) + std::string(what)};
+    for (const std::string_view stage : {": prune", ": smooth"}) {
+      if (what.starts_with(std::string(stage) + ": ")) what.remove_prefix(stage.size());
+    }
+    return {error.code(), std::string(flags_[line - 1]) + std::string(what)};
   }
 
   std::string yaml_;
@@ -209,7 +209,8 @@ Result<Recipe> recipe_from_flags(const RecipeFlags& flags) {
     lines.add("--quantize", fmt::format("      - quantize: {}\n", flags.quantize));
   }
   if (!flags.alpha.empty() && flags.smooth.empty()) {
-    return Status::invalid_argument("alpha is for smoothing: give --smooth with it");
+    return Status::invalid_argument(
+        "--alpha is an option of --smooth: give that as well");
   }
   if (flags.prune.empty() && flags.nm.empty() && flags.quantize.empty() &&
       flags.smooth.empty()) {

@@ -252,6 +252,7 @@ Result<StagePtr> read_smooth(const Place& place, const YAML::Node& node) {
     PITH_OK(check_keys(place, node, "smooth", kKeys));
     if (node["alpha"]) {
       PITH_TRY(options.alpha, number<float>(place, node["alpha"], "alpha", "a number"));
+      PITH_OK(place.context(node["alpha"], options.validate()));
     }
     if (node["epsilon"]) {
       PITH_TRY(options.epsilon,
