@@ -16,7 +16,11 @@ class Engine {
  public:
   Engine(CompressPlan& plan, CheckpointWriter& writer, const CompressOptions& options,
          Journal& journal)
-      : plan_(plan), writer_(writer), options_(options), journal_(journal) {
+      : plan_(plan),
+        writer_(writer),
+        options_(options),
+        journal_(journal),
+        workers_(*plan.source, options.max_memory) {
     for (const TensorPlan& tensor : plan.tensors) {
       const TensorInfo& info = plan.source->tensors()[tensor.source];
       if (tensor.stored()) total_bytes_ += info.bytes;
@@ -87,7 +91,7 @@ class Engine {
           };
           TensorRun run(plan_, *tensor, writer_, options_, meeting_);
           PITH_OK(
-              run.read_all(tell, scratch_, [&](std::span<float> values, std::int64_t) {
+              run.read_all(tell, workers_, [&](std::span<float> values, std::int64_t) {
                 return stream->feed(values);
               }));
         }
@@ -115,7 +119,7 @@ class Engine {
         return check_cancelled(options_.cancel);
       };
       const auto joint = joint_.find(tensor);
-      PITH_OK(run.prepare(tell, scratch_,
+      PITH_OK(run.prepare(tell, workers_,
                           joint == joint_.end() ? nullptr : std::move(joint->second)));
       PITH_OK(list.add_aligned(tensor->source, run.alignment(), run.strips()));
     }
@@ -149,8 +153,7 @@ class Engine {
     };
     const PieceOptions piece_options{nullptr, &progress};
     const Status status = for_each_piece(list, piece_options, [&]() -> PieceFunction {
-      std::shared_ptr<CompressWorker> worker = take_worker();
-      return [&, worker](const Piece& piece) -> Status {
+      return [&, worker = workers_.take()](const Piece& piece) -> Status {
         Status result = check_cancelled(options_.cancel);
         try {
           if (result.ok()) result = run_of[piece.tensor]->encode(*worker, piece);
@@ -177,17 +180,6 @@ class Engine {
     return status;
   }
 
-  // Buffers are touched once and used by all batches.
-  std::shared_ptr<CompressWorker> take_worker() {
-    const std::lock_guard lock(workers_mutex_);
-    for (std::shared_ptr<CompressWorker>& worker : workers_) {
-      if (worker.use_count() == 1) return worker;
-    }
-    workers_.push_back(
-        std::make_shared<CompressWorker>(*plan_.source, options_.max_memory));
-    return workers_.back();
-  }
-
   CompressPlan& plan_;
   CheckpointWriter& writer_;
   const CompressOptions& options_;
@@ -195,11 +187,9 @@ class Engine {
   std::vector<bool> finished_;  // by the run before
   std::int64_t total_bytes_ = 0;
   std::int64_t done_ = 0;
-  Buffer scratch_;                                                   // of passes
   std::map<const TensorPlan*, std::unique_ptr<StageStream>> joint_;  // parts of stages
   Meeting meeting_;
-  std::mutex workers_mutex_;
-  std::vector<std::shared_ptr<CompressWorker>> workers_;
+  CompressWorkers workers_;
   std::vector<TensorOutcome> outcomes_;
 };
 

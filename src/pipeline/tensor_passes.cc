@@ -27,6 +27,14 @@ std::span<float> as_floats(std::span<std::byte> bytes) {
   return {reinterpret_cast<float*>(bytes.data()), bytes.size() / sizeof(float)};
 }
 
+std::shared_ptr<CompressWorker> CompressWorkers::take() {
+  const std::lock_guard lock(mutex_);
+  for (const std::shared_ptr<CompressWorker>& worker : workers_) {
+    if (worker.use_count() == 1) return worker;
+  }
+  return workers_.emplace_back(std::make_shared<CompressWorker>(source_, max_memory_));
+}
+
 Result<TensorView> part_view(DType dtype, std::int64_t count,
                              std::span<const std::byte> bytes) {
   PITH_TRY(Shape shape, Shape::make({count}));
@@ -105,7 +113,7 @@ Status TensorRun::load_whole() {
 }
 
 // All values once, in the order of the tensor and after the first `streams` stages.
-Status TensorRun::run_pass(std::size_t streams, Buffer& scratch,
+Status TensorRun::run_pass(std::size_t streams, CompressWorkers& workers,
                            const std::function<Status(std::int64_t)>& progress,
                            const Take& take) {
   const std::int64_t elements = tensor_.header.shape.elements();
@@ -115,7 +123,7 @@ Status TensorRun::run_pass(std::size_t streams, Buffer& scratch,
   const std::int64_t limit = pass_elements(options_.max_memory);
   const std::int64_t step = std::max<std::int64_t>(1, limit / unit) * unit;
   const std::span<float> buffer =
-      as_floats(use_buffer(scratch, std::min(step, elements) * 4));
+      as_floats(use_buffer(workers.scratch(), std::min(step, elements) * 4));
   // A quantizer refuses them by itself.
   const bool checks =
       options_.non_finite == NonFiniteChoice::kZero || (!streams_.empty() && !checked_);
@@ -152,7 +160,7 @@ Status TensorRun::run_pass(std::size_t streams, Buffer& scratch,
 }
 
 // All values once, each piece by the thread that reads it.
-Status TensorRun::feed_apart(StageStream& stream,
+Status TensorRun::feed_apart(StageStream& stream, CompressWorkers& workers,
                              const std::function<Status(std::int64_t)>& progress) {
   PieceList list(*plan_.source, options_.max_memory);
   PITH_OK(list.add_aligned(tensor_.source, alignment()));
@@ -166,9 +174,9 @@ Status TensorRun::feed_apart(StageStream& stream,
     return stream.feed_apart(values, piece.begin);
   };
   PITH_OK(for_each_piece(list, {options_.cancel, &told}, [&]() -> PieceFunction {
-    // It goes round in no room: that would be fresh memory for every pass, which is slow.
-    auto reader = std::make_shared<PieceReader>(*plan_.source);
-    return [&feed, reader](const Piece& piece) { return feed(*reader, piece); };
+    return [&feed, worker = workers.take()](const Piece& piece) {
+      return feed(worker->reader, piece);
+    };
   }));
   checked_ = true;
   return {};
@@ -214,7 +222,7 @@ Status TensorRun::scan_by_stages() {
 }
 
 Status TensorRun::prepare(const std::function<Status(std::int64_t)>& progress,
-                          Buffer& scratch, std::unique_ptr<StageStream> joint) {
+                          CompressWorkers& workers, std::unique_ptr<StageStream> joint) {
   if (tensor_.copied) return {};
   const NonFinite policy = options_.non_finite == NonFiniteChoice::kError
                                ? NonFinite::kError
@@ -225,11 +233,11 @@ Status TensorRun::prepare(const std::function<Status(std::int64_t)>& progress,
     while (streams_[i]->needs_pass()) {
       if (i == 0 && streams_[0]->works_apart() &&
           !reads_forward(plan_.source->format())) {
-        PITH_OK(feed_apart(*streams_[0], progress));
+        PITH_OK(feed_apart(*streams_[0], workers, progress));
         PITH_OK(streams_[0]->end_pass());
         continue;
       }
-      PITH_OK(run_pass(i, scratch, progress, [&](std::span<float> values, std::int64_t) {
+      PITH_OK(run_pass(i, workers, progress, [&](std::span<float> values, std::int64_t) {
         return streams_[i]->feed(values);
       }));
       PITH_OK(streams_[i]->end_pass());
@@ -243,7 +251,7 @@ Status TensorRun::prepare(const std::function<Status(std::int64_t)>& progress,
     quantizer_.emplace(std::move(quantizer));
     if (quantizer_->needs_scan()) PITH_OK(scan_by_stages());
     while (quantizer_->needs_scan()) {
-      PITH_OK(run_pass(streams_.size(), scratch, progress,
+      PITH_OK(run_pass(streams_.size(), workers, progress,
                        [&](std::span<float> values, std::int64_t first) -> Status {
                          PITH_TRY(const TensorView view,
                                   part_view(DType::kF32,

@@ -2,7 +2,7 @@
 // then piece by piece.
 //
 //   TensorRun run(plan, tensor, writer, options, meeting);
-//   PITH_OK(run.prepare(workers));            // passes
+//   PITH_OK(run.prepare(progress, workers));  // passes
 //   for (each piece, by any thread, in order) PITH_OK(run.encode(worker, piece));
 //   PITH_OK(run.finish());                    // checksums and figures are known
 //
@@ -20,6 +20,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <span>
 #include <vector>
@@ -54,6 +55,25 @@ struct CompressWorker {
   std::array<PieceBuffers, PieceList::kHeldPieces> pieces;
 };
 
+/// Memory of a run, which all tensors use again: fresh memory is slow.
+class CompressWorkers {
+ public:
+  CompressWorkers(const Checkpoint& source, std::int64_t max_memory)
+      : source_(source), max_memory_(max_memory) {}
+
+  /// One that nobody has; it is given back when it is let go. Thread-safe.
+  std::shared_ptr<CompressWorker> take();
+  /// Of the passes that all threads make together.
+  Buffer& scratch() { return scratch_; }
+
+ private:
+  const Checkpoint& source_;
+  std::int64_t max_memory_;
+  Buffer scratch_;
+  std::mutex mutex_;
+  std::vector<std::shared_ptr<CompressWorker>> workers_;
+};
+
 /// Bytes of a buffer as f32.
 [[nodiscard]] std::span<float> as_floats(std::span<std::byte> bytes);
 /// `count` values of a part of a tensor.
@@ -71,15 +91,14 @@ class TensorRun {
   /// Strips that a piece may have; after prepare().
   [[nodiscard]] std::int64_t strips() const;
   /// Makes streams and the quantizer, and runs their passes with all threads. `progress` is
-  /// told of bytes read. `scratch` is used again by the next tensor: fresh memory is slow.
-  /// `joint` is the part of the first stage, if its tensors compete.
-  Status prepare(const std::function<Status(std::int64_t)>& progress, Buffer& scratch,
-                 std::unique_ptr<StageStream> joint = nullptr);
+  /// told of bytes read. `joint` is the part of the first stage, if its tensors compete.
+  Status prepare(const std::function<Status(std::int64_t)>& progress,
+                 CompressWorkers& workers, std::unique_ptr<StageStream> joint = nullptr);
   /// All values once, in the order of the tensor.
   using Take = std::function<Status(std::span<float>, std::int64_t)>;
-  Status read_all(const std::function<Status(std::int64_t)>& progress, Buffer& scratch,
-                  const Take& take) {
-    return run_pass(0, scratch, progress, take);
+  Status read_all(const std::function<Status(std::int64_t)>& progress,
+                  CompressWorkers& workers, const Take& take) {
+    return run_pass(0, workers, progress, take);
   }
   /// True if prepare() reads the tensor.
   [[nodiscard]] bool needs_passes() const;
@@ -108,9 +127,9 @@ class TensorRun {
   Status load_whole();
   Status apply_whole(const Stage& stage, std::span<float> values);
   void take_column_scale(const StageStream& stream);
-  Status run_pass(std::size_t streams, Buffer& scratch,
+  Status run_pass(std::size_t streams, CompressWorkers& workers,
                   const std::function<Status(std::int64_t)>& progress, const Take& take);
-  Status feed_apart(StageStream& stream,
+  Status feed_apart(StageStream& stream, CompressWorkers& workers,
                     const std::function<Status(std::int64_t)>& progress);
   Status preview();
   Status scan_by_stages();
