@@ -19,13 +19,26 @@ using testing::file_bytes;
 
 TEST(Compress, SameBytesForAllThreadsTargetsAndMemory) {
   const testing::TempFolder folder;
-  const fs::path input = folder.path() / "in.safetensors";
+  const fs::path odd = folder.path() / "odd.safetensors";
+  const fs::path even = folder.path() / "even.safetensors";
   // Several pieces each.
-  write_model(input,
-              {{"a.weight", {4000, 300}}, {"b.weight", {450, 2000}, DType::kBF16}});
+  write_model(odd, {{"a.weight", {4000, 300}}, {"b.weight", {450, 2000}, DType::kBF16}});
+  write_model(even, {{"a.weight", {1200, 1024}},
+                     {"b.weight", {600, 2048}, DType::kBF16},
+                     {"c.weight", {2400, 512}, DType::kF16}});
   const fs::path output = folder.path() / "out.safetensors";
-  for (const auto& [quantize, prune] : std::vector<std::pair<std::string, std::string>>{
-           {"int8-row", ""}, {"int4-g20", "0.5"}, {"int8", "0.5"}, {"fp16", ""}}) {
+  struct Case {
+    fs::path input;
+    std::string quantize;
+    std::string prune;
+  };
+  for (const auto& [input, quantize, prune] : std::vector<Case>{{odd, "int8-row", ""},
+                                                                {odd, "int4-g20", "0.5"},
+                                                                {odd, "int8", "0.5"},
+                                                                {odd, "fp16", ""},
+                                                                {even, "q8_0", ""},
+                                                                {even, "int8-row", ""},
+                                                                {even, "q4_0", ""}}) {
     CompressOptions options = options_of(quantize, prune);
     ASSERT_TRUE(compress(input, output, options));
     const std::string good = file_bytes(output);
