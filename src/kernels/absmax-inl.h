@@ -28,33 +28,27 @@ HWY_INLINE VU Bits(const float* values) {
 // Magnitudes without the sign, ...
 struct Absmax {
   static HWY_INLINE VU Of(VU bits) { return hn::And(bits, hn::Set(kDU, kMagnitudeMask)); }
-  static HWY_INLINE VU Join(VU a, VU b) { return hn::Max(a, b); }
+  static HWY_INLINE VU Max(VU a, VU b) { return hn::Max(a, b); }
   static HWY_INLINE VU Finish(VU bits) { return bits; }
 };
 
 // ... as signed integers, of which values with the sign bit are below 0, ...
 struct LargestPositive {
   static HWY_INLINE VU Of(VU bits) { return bits; }
-  static HWY_INLINE VU Join(VU a, VU b) {
+  static HWY_INLINE VU Max(VU a, VU b) {
     return hn::BitCast(kDU, hn::Max(hn::BitCast(kDI, a), hn::BitCast(kDI, b)));
   }
-  static HWY_INLINE VU Finish(VU bits) { return Join(bits, hn::Zero(kDU)); }
+  static HWY_INLINE VU Finish(VU bits) { return Max(bits, hn::Zero(kDU)); }
 };
 
 // ... as unsigned ones, of which those with the sign bit are the largest.
 struct LargestNegative {
   static HWY_INLINE VU Of(VU bits) { return bits; }
-  static HWY_INLINE VU Join(VU a, VU b) { return hn::Max(a, b); }
+  static HWY_INLINE VU Max(VU a, VU b) { return hn::Max(a, b); }
   static HWY_INLINE VU Finish(VU bits) {
     return hn::And(hn::And(bits, hn::Set(kDU, kMagnitudeMask)),
                    hn::BitCast(kDU, hn::BroadcastSignBit(hn::BitCast(kDI, bits))));
   }
-};
-
-// The sum of integers, which lie among lanes as extremes do.
-struct LaneSum {
-  static HWY_INLINE VU Join(VU a, VU b) { return hn::Add(a, b); }
-  static HWY_INLINE VU Finish(VU sum) { return sum; }
 };
 
 // The largest of each lane over `size` values, a multiple of the lanes and not 0.
@@ -63,7 +57,7 @@ HWY_INLINE VU LaneMax(const float* values, std::int64_t size) {
   VU a = Op::Of(Bits(values));
   if (size < 4 * kLanes) {
     for (std::int64_t i = kLanes; i < size; i += kLanes) {
-      a = Op::Join(a, Op::Of(Bits(values + i)));
+      a = Op::Max(a, Op::Of(Bits(values + i)));
     }
     return a;
   }
@@ -72,13 +66,13 @@ HWY_INLINE VU LaneMax(const float* values, std::int64_t size) {
   VU d = Op::Of(Bits(values + 3 * kLanes));
   std::int64_t i = 4 * kLanes;
   for (; i + 4 * kLanes <= size; i += 4 * kLanes) {
-    a = Op::Join(a, Op::Of(Bits(values + i)));
-    b = Op::Join(b, Op::Of(Bits(values + i + kLanes)));
-    c = Op::Join(c, Op::Of(Bits(values + i + 2 * kLanes)));
-    d = Op::Join(d, Op::Of(Bits(values + i + 3 * kLanes)));
+    a = Op::Max(a, Op::Of(Bits(values + i)));
+    b = Op::Max(b, Op::Of(Bits(values + i + kLanes)));
+    c = Op::Max(c, Op::Of(Bits(values + i + 2 * kLanes)));
+    d = Op::Max(d, Op::Of(Bits(values + i + 3 * kLanes)));
   }
-  for (; i < size; i += kLanes) a = Op::Join(a, Op::Of(Bits(values + i)));
-  return Op::Join(Op::Join(a, b), Op::Join(c, d));
+  for (; i < size; i += kLanes) a = Op::Max(a, Op::Of(Bits(values + i)));
+  return Op::Max(Op::Max(a, b), Op::Max(c, d));
 }
 
 // The same of very many values: memory gives four streams at once more than one. They are
@@ -95,21 +89,21 @@ HWY_INLINE VU LongMax(const float* values, std::int64_t size) {
       const float* line = values + s * stream + i;
       hwy::Prefetch(line + kAhead);
       for (std::int64_t v = 0; v < kLine; v += kLanes) {
-        largest[s] = Op::Join(largest[s], Op::Of(Bits(line + v)));
+        largest[s] = Op::Max(largest[s], Op::Of(Bits(line + v)));
       }
     }
   }
   const VU rest = LaneMax<Op>(values + 4 * stream, size - 4 * stream);
-  return Op::Join(
-      rest, Op::Join(Op::Join(largest[0], largest[1]), Op::Join(largest[2], largest[3])));
+  return Op::Max(
+      rest, Op::Max(Op::Max(largest[0], largest[1]), Op::Max(largest[2], largest[3])));
 }
 
 // The largest of all lanes, in all lanes.
 template <class Op>
 HWY_INLINE VU AcrossLanes(VU v) {
-  if constexpr (kLanes == 8) v = Op::Join(v, hn::SwapAdjacentBlocks(v));
-  v = Op::Join(v, hn::Shuffle1032(v));
-  return Op::Join(v, hn::Shuffle2301(v));
+  if constexpr (kLanes == 8) v = Op::Max(v, hn::SwapAdjacentBlocks(v));
+  v = Op::Max(v, hn::Shuffle1032(v));
+  return Op::Max(v, hn::Shuffle2301(v));
 }
 
 template <class Op>
@@ -122,7 +116,7 @@ HWY_INLINE std::uint32_t GroupMax(const float* values, std::int64_t size) {
     largest =
         whole < kLongGroup ? LaneMax<Op>(values, whole) : LongMax<Op>(values, whole);
     if (size % kLanes != 0) {
-      largest = Op::Join(largest, Op::Of(Bits(values + size - kLanes)));
+      largest = Op::Max(largest, Op::Of(Bits(values + size - kLanes)));
     }
   } else {
     alignas(32) float padded[kLanes];  // with the first value again
@@ -137,13 +131,13 @@ template <class Op>
 HWY_INLINE VU Transpose4(VU v0, VU v1, VU v2, VU v3) {
   constexpr hn::Repartition<std::uint64_t, DU> d64;
   const VU v01 =
-      Op::Join(hn::InterleaveLower(kDU, v0, v1), hn::InterleaveUpper(kDU, v0, v1));
+      Op::Max(hn::InterleaveLower(kDU, v0, v1), hn::InterleaveUpper(kDU, v0, v1));
   const VU v23 =
-      Op::Join(hn::InterleaveLower(kDU, v2, v3), hn::InterleaveUpper(kDU, v2, v3));
+      Op::Max(hn::InterleaveLower(kDU, v2, v3), hn::InterleaveUpper(kDU, v2, v3));
   const auto a = hn::BitCast(d64, v01);
   const auto b = hn::BitCast(d64, v23);
-  return Op::Join(hn::BitCast(kDU, hn::InterleaveLower(d64, a, b)),
-                  hn::BitCast(kDU, hn::InterleaveUpper(d64, a, b)));
+  return Op::Max(hn::BitCast(kDU, hn::InterleaveLower(d64, a, b)),
+                 hn::BitCast(kDU, hn::InterleaveUpper(d64, a, b)));
 }
 
 // As many groups as there are lanes, reduced together: a horizontal maximum of each would
@@ -155,8 +149,8 @@ HWY_INLINE VU GroupMaxes(const float* values, std::int64_t size) {
   const VU low = Transpose4<Op>(lanes(0), lanes(1), lanes(2), lanes(3));
   if constexpr (kLanes == 8) {
     const VU high = Transpose4<Op>(lanes(4), lanes(5), lanes(6), lanes(7));
-    return Op::Finish(Op::Join(hn::ConcatLowerLower(kDU, high, low),
-                               hn::ConcatUpperUpper(kDU, high, low)));
+    return Op::Finish(Op::Max(hn::ConcatLowerLower(kDU, high, low),
+                              hn::ConcatUpperUpper(kDU, high, low)));
   } else {
     return Op::Finish(low);
   }

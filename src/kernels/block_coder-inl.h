@@ -126,22 +126,6 @@ HWY_INLINE V8 PackBytes(V low, V high) {
 #endif
 }
 
-// Bytes whose halves of vectors were packed by themselves, in the order of values: once, or
-// (kTwice) when they were integers as well.
-template <bool kTwice>
-HWY_INLINE V8 InOrder(V8 packed) {
-  if constexpr (kLanes == 8) {
-    alignas(32) static constexpr std::int32_t kOnceOrder[8] = {0, 1, 4, 5, 2, 3, 6, 7};
-    alignas(32) static constexpr std::int32_t kTwiceOrder[8] = {0, 4, 1, 5, 2, 6, 3, 7};
-    return hn::BitCast(kD8,
-                       hn::TableLookupLanes(
-                           hn::BitCast(kDI, packed),
-                           hn::SetTableIndices(kDI, kTwice ? kTwiceOrder : kOnceOrder)));
-  } else {
-    return packed;
-  }
-}
-
 // Bytes of a definition that multiplies, rounds halves away from zero and stays inside: it
 // is as fast as what stands in for a division, and has no doubts.
 struct ProductCoder {
@@ -168,8 +152,15 @@ struct ProductCoder {
   // The bytes of four vectors of codes, in their order.
   static HWY_INLINE V8 Packed(VI a, VI b, VI c, VI d) {
     constexpr hn::Repartition<std::int16_t, DF> d16;
-    return InOrder<true>(
-        PackBytes(hn::ReorderDemote2To(d16, a, b), hn::ReorderDemote2To(d16, c, d)));
+    const V8 codes =
+        PackBytes(hn::ReorderDemote2To(d16, a, b), hn::ReorderDemote2To(d16, c, d));
+    if constexpr (kLanes == 8) {  // each half of the vectors by itself
+      alignas(32) static constexpr std::int32_t kOrder[8] = {0, 4, 1, 5, 2, 6, 3, 7};
+      return hn::BitCast(kD8, hn::TableLookupLanes(hn::BitCast(kDI, codes),
+                                                   hn::SetTableIndices(kDI, kOrder)));
+    } else {
+      return codes;
+    }
   }
 
   template <bool kStream>

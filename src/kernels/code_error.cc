@@ -13,21 +13,7 @@ HWY_BEFORE_NAMESPACE();
 namespace pith::kernels::HWY_NAMESPACE {
 namespace {
 
-// Values and codes of one scale.
-struct Slice {
-  const float* before;
-  const std::int8_t* codes;
-  VF scale;
-
-  [[nodiscard]] HWY_INLINE VF Before(std::int64_t i) const {
-    return hn::LoadU(kDF, before + i);
-  }
-  [[nodiscard]] HWY_INLINE VF After(std::int64_t i) const {
-    constexpr hn::Rebind<std::int8_t, DF> d8;
-    const auto some = hn::PromoteTo(kDI, hn::LoadU(d8, codes + i));
-    return hn::Mul(scale, hn::ConvertTo(kDF, some));
-  }
-};
+using Slice = CodeSlice<std::int8_t>;
 
 // The slices of groups, which are whole numbers of them: of one each if kShort.
 template <bool kShort>

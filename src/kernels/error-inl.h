@@ -87,15 +87,15 @@ struct ErrorExtremes {
       : max_error(hn::Zero(kDI)), least_square(hn::BitCast(kDI, hn::Set(kDF, 1))) {}
 };
 
-// Adds two vectors of values and their errors. kLargest: max_error is wanted; kLeast:
+// Adds two vectors of each, eight values apart. kLargest: max_error is wanted; kLeast:
 // least_square is. Extremes are found among the bits of numbers that are not negative:
 // processors have twice as many units for that as for the extremes of f32, which the sums
 // need.
 template <bool kLargest, bool kLeast = true>
-HWY_INLINE void AddErrors(VF x0, VF e0, VF x1, VF e1, FloatSums& sums,
-                          ErrorExtremes& extremes) {
-  e0 = hn::Abs(e0);
-  e1 = hn::Abs(e1);
+HWY_INLINE void AddPair(VF x0, VF y0, VF x1, VF y1, FloatSums& sums,
+                        ErrorExtremes& extremes) {
+  const VF e0 = hn::Abs(hn::Sub(x0, y0));
+  const VF e1 = hn::Abs(hn::Sub(x1, y1));
   sums.error = hn::Add(sums.error, hn::Add(e0, e1));
   if constexpr (kLargest) {
     extremes.max_error =
@@ -103,6 +103,8 @@ HWY_INLINE void AddErrors(VF x0, VF e0, VF x1, VF e1, FloatSums& sums,
   }
   sums.error_squared =
       hn::Add(sums.error_squared, hn::Add(hn::Mul(e0, e0), hn::Mul(e1, e1)));
+  sums.squared_after =
+      hn::Add(sums.squared_after, hn::Add(hn::Mul(y0, y0), hn::Mul(y1, y1)));
   const VF square0 = hn::Mul(x0, x0);
   const VF square1 = hn::Mul(x1, x1);
   sums.squared_before = hn::Add(sums.squared_before, hn::Add(square0, square1));
@@ -114,16 +116,8 @@ HWY_INLINE void AddErrors(VF x0, VF e0, VF x1, VF e1, FloatSums& sums,
   // One pair after the other: with two under way there are not enough registers.
   sums.error = Fixed(sums.error);
   sums.error_squared = Fixed(sums.error_squared);
+  sums.squared_after = Fixed(sums.squared_after);
   sums.squared_before = Fixed(sums.squared_before);
-}
-
-// Adds two vectors of each, eight values apart.
-template <bool kLargest>
-HWY_INLINE void AddPair(VF x0, VF y0, VF x1, VF y1, FloatSums& sums,
-                        ErrorExtremes& extremes) {
-  AddErrors<kLargest>(x0, hn::Sub(x0, y0), x1, hn::Sub(x1, y1), sums, extremes);
-  sums.squared_after =
-      Fixed(hn::Add(sums.squared_after, hn::Add(hn::Mul(y0, y0), hn::Mul(y1, y1))));
 }
 
 // Zeros among values.
@@ -139,6 +133,26 @@ HWY_INLINE std::int64_t CountZeros(const float* values, std::int64_t n) {
   for (; i < n; ++i) count += values[i] == 0 ? 1 : 0;
   return count;
 }
+
+// A slice of values and their codes, bytes or integers, of one scale.
+template <class Code>
+struct CodeSlice {
+  const float* before;
+  const Code* codes;
+  VF scale;
+
+  [[nodiscard]] HWY_INLINE VF Before(std::int64_t i) const {
+    return hn::LoadU(kDF, before + i);
+  }
+  [[nodiscard]] HWY_INLINE VF After(std::int64_t i) const {
+    const auto some = hn::LoadU(hn::Rebind<Code, DF>(), codes + i);
+    if constexpr (sizeof(Code) == sizeof(float)) {
+      return hn::Mul(scale, hn::ConvertTo(kDF, some));
+    } else {
+      return hn::Mul(scale, hn::ConvertTo(kDF, hn::PromoteTo(kDI, some)));
+    }
+  }
+};
 
 // Zeros among the codes of kMostSlices at most, as bytes: that is faster than among values.
 class CodeZeros {
@@ -190,7 +204,7 @@ struct ErrorTotals {
 
   // A block, or the last n < kErrorBlock values. slices.Next(): the next slice, with
   // Before(i) and After(i), vectors of its values from i on.
-  template <bool kLargest, class Slices>
+  template <bool kLargest, bool kLeast = true, class Slices>
   HWY_INLINE void AddBlock(Slices& slices, std::int64_t n) {
     FloatSums sums[kVectors];
     for (int v = 0; v < kVectors; ++v) {
@@ -200,8 +214,8 @@ struct ErrorTotals {
       for (std::int64_t k = 0, end = Unknown(n); k < end; k += kSlice) {
         const auto slice = some.Next();
         for (std::int64_t i = v * kLanes; i < kSlice; i += 16) {
-          AddPair<kLargest>(slice.Before(i), slice.After(i), slice.Before(i + 8),
-                            slice.After(i + 8), block, extreme);
+          AddPair<kLargest, kLeast>(slice.Before(i), slice.After(i), slice.Before(i + 8),
+                                    slice.After(i + 8), block, extreme);
         }
       }
       extremes[v] = extreme;

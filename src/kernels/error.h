@@ -59,10 +59,8 @@ float code_error_scale(const DecodeGroups& args) noexcept;
 /// quantize_groups() and code_error_sums() of what it has made, without the largest error,
 /// in one go: of Q8_0's groups, a multiple of 8 and at most 128, whose values are f32, f16
 /// or bf16; those of args.codes.in are not read, and args.scales has room for scales and
-/// divisors. Of each 16 values of bf16, 4 to 7 are added as if they were 8 to 11, and the
-/// other way round; a group's part of squared_after is scale * scale times the sum of its
-/// squared codes, in lane g mod 8. Returns the largest of the scales; -1 if the groups are
-/// others, or one of them is not ordinary: then what it has stored means nothing.
+/// divisors. Returns the largest of the scales; -1 if the groups are others, or one of them
+/// is not ordinary: then what it has stored means nothing.
 float quantize_measured(const QuantizeGroups& args, DType from, const void* values,
                         ErrorSums& sums) noexcept;
 

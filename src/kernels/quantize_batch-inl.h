@@ -77,8 +77,8 @@ struct SignedLanes {
   HWY_INLINE void AddFrom(std::int64_t first, const float* values, Mask) {
     for (std::int64_t i = first; i < kBlock; i += kLanes) {
       const VU bits = Bits(values + i);
-      positive = LargestPositive::Join(positive, bits);
-      negative = LargestNegative::Join(negative, bits);
+      positive = LargestPositive::Max(positive, bits);
+      negative = LargestNegative::Max(negative, bits);
     }
   }
 };
@@ -120,8 +120,8 @@ HWY_INLINE VU Largest(const std::uint32_t (*lanes)[kLanes]) {
   const VU low = Transpose4<Op>(load(0), load(1), load(2), load(3));
   if constexpr (kLanes == 8) {
     const VU high = Transpose4<Op>(load(4), load(5), load(6), load(7));
-    return Op::Finish(Op::Join(hn::ConcatLowerLower(kDU, high, low),
-                               hn::ConcatUpperUpper(kDU, high, low)));
+    return Op::Finish(Op::Max(hn::ConcatLowerLower(kDU, high, low),
+                              hn::ConcatUpperUpper(kDU, high, low)));
   } else {
     return Op::Finish(low);
   }

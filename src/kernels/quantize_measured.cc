@@ -10,7 +10,6 @@
 #include "src/kernels/block_coder-inl.h"
 #include "src/kernels/error-inl.h"
 #include "src/kernels/error.h"
-#include "src/kernels/float_bits.h"
 #include "src/kernels/quantize.h"
 #include "src/kernels/quantize_batch-inl.h"
 #include "src/kernels/target.h"
@@ -46,45 +45,15 @@ HWY_INLINE VF Promoted(hn::Vec<DHalves> bits) {
   if constexpr (hwy::IsSame<T, BF16Value>()) {
     return hn::BitCast(kDF, hn::ShiftLeft<16>(hn::PromoteTo(kDU, bits)));
   } else {
-#if HWY_TARGET == HWY_SSE4  // which has no instruction for it
-    const VU wide = hn::PromoteTo(kDU, bits);
-    const VU magnitude = hn::And(wide, hn::Set(kDU, 0x7fffu));
-    const VF value =
-        hn::Mul(hn::BitCast(kDF, hn::ShiftLeft<13>(magnitude)), hn::Set(kDF, 0x1p112F));
-    const VF infinity = hn::BitCast(kDF, hn::Set(kDU, kInfinityBits));
-    const auto is_finite = hn::Lt(hn::BitCast(kDI, magnitude), hn::Set(kDI, 0x7c00));
-    const VU sign = hn::ShiftLeft<16>(hn::Xor(wide, magnitude));
-    return hn::Or(hn::IfThenElse(hn::RebindMask(kDF, is_finite), value, infinity),
-                  hn::BitCast(kDF, sign));
-#else
     return hn::PromoteTo(kDF, hn::BitCast(hn::Rebind<hwy::float16_t, DF>(), bits));
-#endif
   }
 }
 
-// Sixteen values as they come to the sums: f32 and f16 in their order, ...
-constexpr std::int64_t kUnit = 16 / kLanes;
-
+HWY_INLINE VF LoadValues(const float* values) { return hn::LoadU(kDF, values); }
 template <class T>
-HWY_INLINE void LoadUnit(const T* values, VF (&unit)[kUnit]) {
-  for (std::int64_t k = 0; k < kUnit; ++k) {
-    if constexpr (hwy::IsSame<T, float>()) {
-      unit[k] = hn::LoadU(kDF, values + k * kLanes);
-    } else {
-      const auto* bits = reinterpret_cast<const std::uint16_t*>(values);
-      unit[k] = Promoted<T>(hn::LoadU(DHalves(), bits + k * kLanes));
-    }
-  }
-}
-// ... bf16 as 0 to 3, 8 to 11, 4 to 7, 12 to 15: to put zeros between them takes one step,
-// to put them in order three.
-HWY_INLINE void LoadUnit(const BF16Value* values, VF (&unit)[kUnit]) {
-  const V16 zero = hn::Zero(D16());
-  for (std::int64_t k = 0; k < kUnit / 2; ++k) {
-    const V16 bits = LoadBits(values + 2 * k * kLanes);
-    unit[k] = hn::BitCast(kDF, hn::InterleaveLower(D16(), zero, bits));
-    unit[kUnit / 2 + k] = hn::BitCast(kDF, hn::InterleaveUpper(D16(), zero, bits));
-  }
+HWY_INLINE VF LoadValues(const T* values) {
+  return Promoted<T>(
+      hn::LoadU(DHalves(), reinterpret_cast<const std::uint16_t*>(values)));
 }
 
 // Extremes of groups of f32. Zeros show in the sums.
@@ -183,11 +152,10 @@ HWY_INLINE float FindAll(const QuantizeGroups& args, const T* values, Scan& scan
 
 // ---- what is made of them
 
-// The values of a block of error sums, their codes, and sums of the squares of codes.
+// The values of a block of error sums and their codes.
 struct MadeBlock {
   alignas(64) std::int32_t codes[kErrorBlock];
   alignas(64) float converted[kErrorBlock];
-  alignas(64) std::uint32_t squares[kMade][kLanes];
 };
 
 template <class T>
@@ -197,14 +165,10 @@ HWY_INLINE void MakeCodes(const ProductCoder& coder, const float* factors,
   float* before = made.converted;
   for (std::int64_t g = 0, end = Unknown(groups); g < end; ++g) {
     const VF factor = hn::Set(kDF, factors[g]);
-    for (std::int64_t i = 0; i < kBlock; i += 16) {
-      VF unit[kUnit];
-      LoadUnit(values + i, unit);
-      for (std::int64_t k = 0; k < kUnit; ++k) {
-        const std::int64_t at = i + k * kLanes;
-        if constexpr (!hwy::IsSame<T, float>()) hn::Store(unit[k], kDF, before + at);
-        hn::Store(coder.Code(unit[k], factor), kDI, codes + at);
-      }
+    for (std::int64_t i = 0; i < kBlock; i += kLanes) {
+      const VF value = LoadValues(values + i);
+      if constexpr (!hwy::IsSame<T, float>()) hn::Store(value, kDF, before + i);
+      hn::Store(coder.Code(value, factor), kDI, codes + i);
     }
     values += kBlock;
     codes += kBlock;
@@ -212,74 +176,34 @@ HWY_INLINE void MakeCodes(const ProductCoder& coder, const float* factors,
   }
 }
 
-// The bytes of codes, in the order of their values, as the file has them.
-template <class T>
-HWY_INLINE void MakeBytes(std::int64_t groups, std::uint8_t* out, std::int64_t stride,
-                          MadeBlock& made, CodeZeros& zeros) {
-  constexpr hn::Repartition<std::int16_t, DF> d16;
-  constexpr bool kInOrder = !hwy::IsSame<T, BF16Value>();
-  const std::int32_t* codes = made.codes;
+// The bytes of codes, as the file has them.
+HWY_INLINE void MakeBytes(const std::int32_t* codes, std::int64_t groups,
+                          std::uint8_t* out, std::int64_t stride, CodeZeros& zeros) {
   for (std::int64_t g = 0, end = Unknown(groups); g < end; ++g) {
-    VI squares = hn::Zero(kDI);
-    VI others = squares;  // of processors that add half of them apart
     for (std::int64_t i = 0; i < kBlock; i += kStep, codes += kStep) {
-      const auto pair = [&](std::int64_t a, std::int64_t b) HWY_ATTR {
-        return hn::ReorderDemote2To(d16, hn::Load(kDI, codes + a * kLanes),
-                                    hn::Load(kDI, codes + b * kLanes));
-      };
-      constexpr bool kSwap = !kInOrder && kLanes == 4;
-      const auto low = kSwap ? pair(0, 2) : pair(0, 1);
-      const auto high = kSwap ? pair(1, 3) : pair(2, 3);
-      squares = hn::ReorderWidenMulAccumulate(kDI, low, low, squares, others);
-      squares = hn::ReorderWidenMulAccumulate(kDI, high, high, squares, others);
-      const V8 bytes = InOrder<kInOrder>(PackBytes(low, high));
+      const auto some = [&](std::int64_t k)
+                            HWY_ATTR { return hn::Load(kDI, codes + k * kLanes); };
+      const V8 bytes = ProductCoder::Packed(some(0), some(1), some(2), some(3));
       zeros.Add(i, bytes);
       hn::StoreU(bytes, kD8, reinterpret_cast<std::int8_t*>(out + i));
     }
-    hn::Store(hn::BitCast(kDU, hn::Add(squares, others)), kDU, made.squares[g]);
     out += stride;
   }
 }
 
-// Group g goes to lane g mod 8 of the squares after: squares of codes are added as
-// integers, whichever lanes they come from. kExact: f32 holds products of scales and codes,
-// so that a fused difference is the same number.
-template <bool kExact, bool kLeast>
-HWY_INLINE void AddMade(const MadeBlock& made, const float* before, const float* scales,
-                        std::int64_t groups, ErrorTotals& totals) {
-  FloatSums sums[kVectors];
-  for (int v = 0; v < kVectors; ++v) {
-    FloatSums block;
-    ErrorExtremes extreme = totals.extremes[v];
-    const std::int32_t* codes = made.codes;
-    const float* values = before;
-    for (std::int64_t g = 0, end = Unknown(groups); g < end; ++g) {
-      const VF scale = hn::Set(kDF, scales[g]);
-      const auto error = [&](std::int64_t i, VF value) HWY_ATTR {
-        const VF code = hn::ConvertTo(kDF, hn::Load(kDI, codes + i));
-        return kExact ? hn::NegMulAdd(scale, code, value)
-                      : hn::Sub(value, hn::Mul(scale, code));
-      };
-      for (std::int64_t i = v * kLanes; i < kBlock; i += 16) {
-        const VF x0 = hn::LoadU(kDF, values + i);
-        const VF x1 = hn::LoadU(kDF, values + i + 8);
-        AddErrors<false, kLeast>(x0, error(i, x0), x1, error(i + 8, x1), block, extreme);
-      }
-      codes += kBlock;
-      values += kBlock;
-    }
-    for (std::int64_t g = v * kLanes; g < groups; g += 8) {
-      const VF scale = hn::LoadU(kDF, scales + g);
-      const VU squares = Largest<LaneSum, false>(made.squares + g);
-      block.squared_after = hn::Add(
-          block.squared_after,
-          hn::Mul(hn::Mul(scale, scale), hn::ConvertTo(kDF, hn::BitCast(kDI, squares))));
-    }
-    totals.extremes[v] = extreme;
-    sums[v] = block;
+struct MadeSlices {
+  const float* before;
+  const std::int32_t* codes;
+  const float* scales;
+
+  HWY_INLINE CodeSlice<std::int32_t> Next() {
+    const CodeSlice<std::int32_t> slice = {before, codes, hn::Set(kDF, *scales)};
+    before += kSlice;
+    codes += kSlice;
+    ++scales;
+    return slice;
   }
-  totals.AddSums(sums);
-}
+};
 
 template <class Scan, class T>
 float QuantizeBlocks(const QuantizeGroups& args, const T* values, ErrorSums& sums) {
@@ -292,7 +216,6 @@ float QuantizeBlocks(const QuantizeGroups& args, const T* values, ErrorSums& sum
   MadeBlock made;
   const float scale = FindAll(args, values, scan);
   if (scale < 0) return scale;
-  const bool exact = args.scales.type != DType::kF32;
   for (std::int64_t first = 0; first < groups; first += kMade) {
     const std::int64_t some = HWY_MIN(kMade, groups - first);
     const T* from = values + first * kBlock;
@@ -300,14 +223,10 @@ float QuantizeBlocks(const QuantizeGroups& args, const T* values, ErrorSums& sum
     const float* factors = args.scales.divisors + first;
     const float* scales = args.scales.scales + first;
     MakeCodes(coder, factors, some, from, made);
-    MakeBytes<T>(some, args.codes.codes + first * stride, stride, made, zeros);
-    const float* before = made.converted;
-    if constexpr (hwy::IsSame<T, float>()) before = from;
-    if (HWY_LIKELY(exact)) {
-      AddMade<true, !Scan::kFindsZeros>(made, before, scales, some, totals);
-    } else {
-      AddMade<false, !Scan::kFindsZeros>(made, before, scales, some, totals);
-    }
+    MakeBytes(made.codes, some, args.codes.codes + first * stride, stride, zeros);
+    MadeSlices slices = {made.converted, made.codes, scales};
+    if constexpr (hwy::IsSame<T, float>()) slices.before = from;
+    totals.template AddBlock<false, !Scan::kFindsZeros>(slices, some * kBlock);
   }
   if (scan.SawZero()) totals.SetZeros();
   sums =
@@ -332,9 +251,11 @@ float QuantizeMeasuredImpl(const QuantizeGroups& args, DType from, const void* v
     case DType::kBF16:
       return QuantizeBlocks<HalfScan<BF16Value>>(
           args, static_cast<const BF16Value*>(values), sums);
+#if HWY_TARGET != HWY_SSE4  // which has no instruction for f16
     case DType::kF16:
       return QuantizeBlocks<HalfScan<F16Value>>(
           args, static_cast<const F16Value*>(values), sums);
+#endif
     default:
       return -1;
   }

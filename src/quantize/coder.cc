@@ -205,7 +205,7 @@ Failure Coder::encode_batch(const Run& run, Batch& batch) const {
   Plain left = {.scales = batch.all_scales,
                 .divisors = batch.all_divisors,
                 .bytes = halves_ && options_.figures ? batch.bytes : nullptr};
-  if (encode_measured(run, left, *batch.figures, batch.offset)) return {};
+  if (encode_measured(run, left, *batch.figures)) return {};
   batch.original = batch.values = values_.read(run.first, n, batch.converted);
   batch.against = originals(run.first, batch.original);
   if (encode_plain(run, batch.values, left) == run.groups) {

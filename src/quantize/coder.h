@@ -98,8 +98,7 @@ class Coder {
   };
 
   bool encode_with_one_scale(const Run& run, const float* values) const;
-  bool encode_measured(const Run& run, Plain& left, ErrorFigures& figures,
-                       std::int64_t offset) const;
+  bool encode_measured(const Run& run, Plain& left, ErrorFigures& figures) const;
   [[nodiscard]] kernels::QuantizeGroups plain_args(const Run& run, const float* values,
                                                    Plain& left,
                                                    std::uint32_t largest) const;

@@ -6,25 +6,6 @@
 
 namespace pith {
 
-namespace {
-
-// What codes were made of, without a place for it.
-kernels::DecodeGroups decode_args(const kernels::EncodeGroups& args,
-                                  const float* scales) {
-  return {.codes = args.codes,
-          .stride = args.stride,
-          .packing = args.packing,
-          .scales = scales,
-          .zero_points = args.zero_points,
-          .one_scale = args.one_scale,
-          .out = nullptr,
-          .groups = args.in.groups,
-          .size = args.in.size,
-          .last = args.in.last};
-}
-
-}  // namespace
-
 // Steps that a value of an ordinary group can be away from its code: a half, what the
 // stored scale is away from the one that codes were made with, and a little for
 // roundings. 0 if values may lie outside.
@@ -36,40 +17,34 @@ double Coder::reach_of(const Scheme& scheme) {
   return (0.5 + scheme.max_code() * last_place) * 1.001;
 }
 
-// Encodes a run and adds its figures, as elements from `offset` on, in one go. False if that
-// is left to others. Which of them does it depends on the values alone, as their sums differ
-// in the last digits: not on the largest error so far, which depends on the threads.
-bool Coder::encode_measured(const Run& run, Plain& left, ErrorFigures& figures,
-                            std::int64_t offset) const {
+// Encodes a run and adds its figures, in one go. False if that is left to others, as where
+// the largest error may be among its own.
+bool Coder::encode_measured(const Run& run, Plain& left, ErrorFigures& figures) const {
   if (!plain_ || !options_.figures || options_.originals != nullptr || reach_ == 0) {
     return false;
   }
   kernels::ErrorSums sums;
-  const kernels::QuantizeGroups args = plain_args(run, nullptr, left, 0);
-  const float scale =
-      kernels::quantize_measured(args, values_.type(), values_.stored(run.first), sums);
+  const float scale = kernels::quantize_measured(
+      plain_args(run, nullptr, left, 0), values_.type(), values_.stored(run.first), sums);
   const std::int64_t n = run.elements();
-  if (scale < 0 || !are_figures(sums, n)) return false;
-  std::int64_t at = -1;
-  if (is_largest(figures, reach_ * double{scale})) {
-    // Rare: the largest error may be among these.
-    alignas(64) float converted[kErrorChunk];
-    alignas(64) float decoded[kErrorChunk];
-    const float* values = values_.read(run.first, n, converted);
-    kernels::DecodeGroups codes = decode_args(args.codes, left.scales);
-    codes.out = decoded;
-    kernels::decode_groups(codes);
-    sums.max_error = kernels::error_sums(values, decoded, n).max_error;
-    if (is_largest(figures, sums.max_error)) {
-      at = offset + kernels::first_error(values, decoded, n, sums.max_error);
-    }
+  if (scale < 0 || is_largest(figures, reach_ * double{scale}) || !are_figures(sums, n)) {
+    return false;
   }
-  add_sums(figures, sums, n, at);
+  add_sums(figures, sums, n, -1);
   return true;
 }
 
 void Coder::measure(const kernels::EncodeGroups& args, const Measured& of) const {
-  kernels::DecodeGroups codes = decode_args(args, of.scales);
+  kernels::DecodeGroups codes = {.codes = args.codes,
+                                 .stride = args.stride,
+                                 .packing = args.packing,
+                                 .scales = of.scales,
+                                 .zero_points = args.zero_points,
+                                 .one_scale = args.one_scale,
+                                 .out = nullptr,
+                                 .groups = args.in.groups,
+                                 .size = args.in.size,
+                                 .last = args.in.last};
   if (of.bytes != nullptr) {
     codes.codes = reinterpret_cast<const std::uint8_t*>(of.bytes);
     codes.stride = args.in.size;
