@@ -169,18 +169,31 @@ Status run_plan(const CompressArguments& arguments) {
                                      : plan_text(made, arguments.all));
 }
 
+// The library's own lines about NaN do not know the flag.
+Status with_remedy(const Status& error) {
+  constexpr std::string_view kFlag = "--non-finite";
+  if (error.code() != StatusCode::kNotFinite ||
+      error.message().find(kFlag) != std::string::npos) {
+    return error;
+  }
+  return {error.code(), fmt::format("{}; {} zero goes on", error.message(), kFlag)};
+}
+
 Status run_compress(const CompressArguments& arguments) {
   if (arguments.dry_run) return run_plan(arguments);
   const ThreadLimit limit(thread_count(arguments.common));
   PITH_TRY(CompressOptions options, library_options(arguments));
   options.journal = true;
   options.samples = !arguments.report.empty() || arguments.json;
+  if (!arguments.report.empty()) {
+    PITH_OK(check_report_path(arguments.report, options.overwrite));
+  }
   Result<Report> report = [&] {
     ProgressBar bar(!arguments.common.no_progress);
     options.progress = bar.function();
     return compress(arguments.input, arguments.output, options);
   }();
-  if (!report) return report.error();
+  if (!report) return with_remedy(report.error());
   if (!arguments.report.empty()) {
     PITH_OK(write_report(*report, arguments.report, options.overwrite));
   }

@@ -1,4 +1,7 @@
 // pith report: a report.json as a page, a model card or a summary.
+#include <fmt/format.h>
+
+#include <filesystem>
 #include <memory>
 #include <string>
 
@@ -18,6 +21,11 @@ struct ReportArguments {
 
 Status run(const ReportArguments& arguments) {
   PITH_TRY(const Report report, read_report(arguments.path));
+  std::error_code ignored;
+  if (std::filesystem::equivalent(arguments.path, arguments.output, ignored)) {
+    return Status::invalid_argument(
+        fmt::format("{}: is the input itself; name another output", arguments.output));
+  }
   if (arguments.output != "-") {
     return write_report(report, arguments.output, arguments.force);
   }

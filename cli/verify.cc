@@ -54,6 +54,11 @@ Json tensors_json(const std::vector<ComparedTensor>& tensors) {
   return rows;
 }
 
+// "1 file", "2 files".
+std::string counted(std::int64_t count, std::string_view what) {
+  return fmt::format("{} {}{}", with_commas(count), what, count == 1 ? "" : "s");
+}
+
 std::string table(const std::vector<ComparedTensor>& tensors, bool all) {
   std::vector<std::vector<std::string>> rows = {
       {"tensor", "first", "second", "", "sqnr", "rmse", "max error"}};
@@ -81,6 +86,14 @@ std::string table(const std::vector<ComparedTensor>& tensors, bool all) {
 }
 
 Status run_verify(const VerifyArguments& arguments) {
+  const VerifyOptions& limits = arguments.verify;
+  if (limits.max_rmse && !(*limits.max_rmse >= 0)) {
+    return Status::invalid_argument(fmt::format(
+        "--max-rmse is {}, expected a number of at least 0", *limits.max_rmse));
+  }
+  if (limits.min_sqnr && std::isnan(*limits.min_sqnr)) {
+    return Status::invalid_argument("--min-sqnr is nan, expected a number of dB");
+  }
   const ThreadLimit limit(thread_count(arguments.common));
   VerifyOptions options = arguments.verify;
   options.max_memory = arguments.common.max_memory;
@@ -102,6 +115,8 @@ Status run_verify(const VerifyArguments& arguments) {
                       {"output_bytes", result->output_bytes},
                       {"checksums", result->checksums},
                       {"figures", result->figures},
+                      {"aliased", result->aliased},
+                      {"files", result->files},
                       {"problems", result->problems},
                       {"tensors", tensors_json(result->tensors)}});
   } else {
@@ -123,10 +138,23 @@ Status run_verify(const VerifyArguments& arguments) {
         fmt::format("{} checksums and {} error figures agree; {} bytes, source {}\n",
                     with_commas(result->checksums), with_commas(result->figures),
                     with_commas(result->output_bytes), with_commas(result->source_bytes));
+    if (result->aliased > 0) {
+      text += fmt::format("{} stored by another name, as config.json ties them\n",
+                          counted(result->aliased, "tensor"));
+    }
+    if (result->files > 0) {
+      text += fmt::format("{} beside the weights, the same as in the source\n",
+                          counted(result->files, "file"));
+    }
     if (!name.empty()) {
       text += fmt::format("worst: {}, {:.1f} dB\n", escape_controls(name), worst);
     }
-    text += result->problems.empty() ? "verified\n" : "";
+    if (result->problems.empty()) {
+      text += result->checksums > 0
+                  ? "verified\n"
+                  : "complete; without checksums, a byte that changed shows in errors "
+                    "alone\n";
+    }
   }
   PITH_OK(print_result(text));
   if (result->problems.empty()) return {};
@@ -134,8 +162,10 @@ Status run_verify(const VerifyArguments& arguments) {
   for (std::size_t i = 0; i < std::min(kShown, result->problems.size()); ++i) {
     print_message(result->problems[i]);
   }
-  return {StatusCode::kGateFailed, fmt::format("{}: {} problems found", arguments.second,
-                                               result->problems.size())};
+  return {StatusCode::kGateFailed,
+          fmt::format(
+              "{}: {} found", arguments.second,
+              counted(static_cast<std::int64_t>(result->problems.size()), "problem"))};
 }
 
 Status run_diff(const VerifyArguments& arguments) {

@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <system_error>
 #include <utility>
@@ -107,8 +108,13 @@ Status check_holds_no_input(const fs::path& path, const OutputRules& rules) {
   return {};
 }
 
+bool is_of_weights(std::string_view name) {
+  return name.ends_with(".safetensors") || name.ends_with(".safetensors.index.json");
+}
+
 // The files of a folder whose loss loses no more than a checkpoint.
-Result<std::vector<std::string>> list_replaceable(const fs::path& path) {
+Result<std::vector<std::string>> list_replaceable(const fs::path& path,
+                                                  std::span<const std::string> known) {
   PITH_TRY(const InputFolder folder, InputFolder::open(path));
   PITH_TRY(std::vector<std::string> names, folder.entries());
   bool checkpoint = names.empty();
@@ -117,6 +123,13 @@ Result<std::vector<std::string>> list_replaceable(const fs::path& path) {
     if (::lstat((path / name).c_str(), &status) == 0 && S_ISDIR(status.st_mode)) {
       return Status::invalid_argument(fmt::format(
           "{}: holds the folder '{}', so it is not replaced; name another output",
+          folder.name(), printable(name)));
+    }
+    if (!is_of_weights(name) && name != "config.json" &&
+        std::ranges::find(known, name) == known.end()) {
+      return Status::invalid_argument(fmt::format(
+          "{}: holds '{}', which the output does not have, so it is not replaced; remove "
+          "that file or name another output",
           folder.name(), printable(name)));
     }
     checkpoint = checkpoint || name.ends_with(".safetensors");
@@ -207,7 +220,7 @@ Result<AtomicFolder> AtomicFolder::create(const fs::path& path,
           "{}: is no folder, but the output is one; name another", place.shown));
     }
     PITH_OK(check_holds_no_input(path, rules));
-    PITH_TRY(out.old_files_, list_replaceable(path));
+    PITH_TRY(out.old_files_, list_replaceable(path, rules.files));
     out.replaces_ = true;
   }
   out.folder_ = std::move(place.folder);

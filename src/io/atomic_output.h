@@ -31,6 +31,9 @@ struct OutputRules {
   std::span<const std::filesystem::path> inputs = {};  ///< what it may not touch
   std::string part_name = {};  ///< of the temporary, if a later run may continue it
   bool keep_part = false;      ///< continue what is there
+  /// Of a folder: files that it will have beside those of weights. One that has others, of
+  /// whomever they are, is not replaced.
+  std::span<const std::string> files = {};
 };
 
 /// One file.

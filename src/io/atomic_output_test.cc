@@ -223,7 +223,8 @@ TEST(AtomicFolder, ReplacesAWholeCheckpoint) {
   fs::permissions(folder / "out", static_cast<fs::perms>(0751));
   EXPECT_EQ(write_folder(folder / "out", {"model.safetensors"}).code(),
             StatusCode::kAlreadyExists);
-  const OutputRules rules{.overwrite = true};
+  const std::vector<std::string> files = {"tokenizer.json"};
+  const OutputRules rules{.overwrite = true, .files = files};
   EXPECT_TRUE(write_folder(folder / "out", {"model.safetensors"}, rules).ok());
   EXPECT_EQ(names_in(folder / "out"), std::vector<std::string>{"model.safetensors"});
   EXPECT_EQ(names_in(folder.path()), std::vector<std::string>{"out"});
@@ -235,15 +236,18 @@ TEST(AtomicFolder, DoesNotReplaceWhatIsNoCheckpoint) {
   folder.write("home/letter.txt", "dear");
   folder.write("repository/model.safetensors", "x");
   folder.write("repository/.git/HEAD", "x");
+  folder.write("results/model.safetensors", "x");
+  folder.write("results/notes.txt", "measured");
   folder.write("file", "x");
   fs::create_directory(folder / "empty");
   const OutputRules rules{.overwrite = true};
-  for (const char* name : {"home", "repository", "file", "."}) {
+  for (const char* name : {"home", "repository", "results", "file", "."}) {
     EXPECT_EQ(write_folder(folder / name, {"model.safetensors"}, rules).code(),
               StatusCode::kInvalidArgument)
         << name;
   }
   EXPECT_EQ(file_bytes(folder / "home/letter.txt"), "dear");
+  EXPECT_EQ(file_bytes(folder / "results/notes.txt"), "measured");
   EXPECT_TRUE(write_folder(folder / "empty", {"model.safetensors"}, rules).ok());
 }
 

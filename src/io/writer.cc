@@ -159,8 +159,10 @@ class LayoutWriter final : public CheckpointWriter {
         written_(layout.tensors.size()) {}
 
   Status open(const std::filesystem::path& path, const WriteOptions& options) {
+    std::vector<std::string> folder_files;
+    for (const FolderFile& file : layout_.folder_files) folder_files.push_back(file.name);
     const OutputRules rules{options.overwrite, options.inputs, options.part_name,
-                            options.continue_part};
+                            options.continue_part, folder_files};
     if (layout_.shards.empty()) {
       PITH_TRY(file_, AtomicFile::create(path, rules));
       PITH_OK(file_->check_space(plan_.bytes));

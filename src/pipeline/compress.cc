@@ -20,7 +20,7 @@ Result<Report> compress(const fs::path& input, const fs::path& output,
   if (output.empty()) return Status::invalid_argument("the output has no name");
   PITH_TRY(CompressPlan plan, make_compress_plan(input, output, options));
   PITH_TRY(const std::vector<TensorOutcome> outcomes, run_plan(plan, output, options));
-  Report report = make_report(plan, outcomes, input, output);
+  Report report = make_report(plan, options, outcomes, input, output);
   report.seconds =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   return report;

@@ -1,5 +1,7 @@
 #include "src/pipeline/compress_engine.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <deque>
 #include <map>
@@ -235,6 +237,13 @@ Result<std::vector<TensorOutcome>> run_plan(CompressPlan& plan,
                                     options.resume));
     write_options.part_name = part_name(output);
     write_options.continue_part = !journal.entries().empty();
+  }
+  if (options.resume) {
+    plan.shown.warnings.push_back(
+        journal.entries().empty()
+            ? std::string("there was no run to continue: all was done anew")
+            : fmt::format("{} of {} tensors are those of the run that was continued",
+                          journal.entries().size(), plan.tensors.size()));
   }
   PITH_TRY(const std::unique_ptr<CheckpointWriter> writer,
            CheckpointWriter::create(output, plan.layout, write_options));

@@ -108,6 +108,15 @@ class Chooser {
     return any ? "" : "nothing is quantized";
   }
 
+  // Whether a scheme is one of that convention.
+  [[nodiscard]] bool wants_compressed_tensors() const {
+    return std::ranges::any_of(plan_.tensors, [](const TensorPlan& tensor) {
+      if (tensor.rule == nullptr) return false;
+      const std::optional<Storage> storage = stored_by(tensor);
+      return storage && storage->scheme && is_compressed_tensors(*storage->scheme);
+    });
+  }
+
  private:
   [[nodiscard]] static bool named_exactly(const TensorPlan& tensor) {
     return std::any_of(tensor.rule->match.begin(), tensor.rule->match.end(),
@@ -158,11 +167,23 @@ Status choose_convention(const CompressOptions& options, const std::string& conf
   if (options.convention == FileConvention::kCompressedTensors && !why.empty()) {
     return Status::invalid_argument("compressed-tensors cannot say this: " + why);
   }
+  if (options.convention == FileConvention::kAuto && !why.empty() && plan.target.folder &&
+      !config.empty() && chooser.wants_compressed_tensors()) {
+    plan.shown.warnings.push_back(
+        "stored in Pith's own convention, as compressed-tensors cannot say this: " + why);
+  }
   if (options.convention == FileConvention::kPith || !why.empty()) return {};
   plan.convention = Convention::kCompressedTensors;
   plan.shown.convention = FileConvention::kCompressedTensors;
   chooser.keep_for_compressed_tensors();
   return {};
+}
+
+// Whether two equal tensors would be stored the same way.
+bool same_fate(const TensorPlan& a, const TensorPlan& b) {
+  return a.copied == b.copied && a.record.scheme == b.record.scheme &&
+         a.record.dtype == b.record.dtype &&
+         (a.rule == b.rule || (a.stages.empty() && b.stages.empty()));
 }
 
 // Aliases need a reader that knows of them.
@@ -171,8 +192,7 @@ Status alias_tied(const CompressOptions& options, const std::string& config,
   const bool own =
       plan.target.format == Format::kSafetensors && plan.convention == Convention::kPith;
   const bool said_in_config =
-      plan.convention == Convention::kCompressedTensors &&
-      config.find("\"tie_word_embeddings\": true") != std::string::npos;
+      plan.convention == Convention::kCompressedTensors && ties_embeddings(config);
   if (!own && !said_in_config) return {};
   PITH_TRY(const std::vector<std::size_t> tied,
            find_tied(*plan.source, options.recipe.embedding_names, options.cancel));
@@ -180,6 +200,11 @@ Status alias_tied(const CompressOptions& options, const std::string& config,
     if (tied[i] == i) continue;
     TensorPlan& tensor = plan.tensors[i];
     const TensorPlan& target = plan.tensors[tied[i]];
+    if (own && !same_fate(tensor, target)) {
+      tensor.note = fmt::format("equals '{}', but is stored apart: rules differ",
+                                printable(target.header.name));
+      continue;
+    }
     tensor = TensorPlan(i, plan.source->tensors()[i]);
     tensor.record.kind = StoredKind::kAlias;
     tensor.record.alias_of = target.header.name;

@@ -88,6 +88,18 @@ class StageTable {
   std::vector<StageReport> rows_;
 };
 
+// What became of values that are not finite.
+std::string not_finite_note(const ErrorFigures& figures, const TensorPlan& tensor,
+                            NonFiniteChoice choice) {
+  const char* const fate =
+      choice == NonFiniteChoice::kZero ? "became 0"
+      : tensor.record.scheme
+          ? "cannot be kept in codes: NaN became 0, infinity the largest code"
+          : "were kept";
+  return fmt::format("{} of its values {} not finite, and {}", figures.non_finite,
+                     figures.non_finite == 1 ? "is" : "are", fate);
+}
+
 // What is noted of tensors: one line for all that have the same note.
 class Notes {
  public:
@@ -119,7 +131,8 @@ class Notes {
 
 }  // namespace
 
-Report make_report(const CompressPlan& plan, const std::vector<TensorOutcome>& outcomes,
+Report make_report(const CompressPlan& plan, const CompressOptions& options,
+                   const std::vector<TensorOutcome>& outcomes,
                    const std::filesystem::path& input,
                    const std::filesystem::path& output) {
   Report report;
@@ -154,6 +167,9 @@ Report make_report(const CompressPlan& plan, const std::vector<TensorOutcome>& o
     row.checksum = checksum_text(tensor.record);
     if (outcome != nullptr && outcome->sample) outcome->sample->describe(row);
     if (!shown.note.empty()) notes.add(shown.name, shown.note);
+    if (row.error && row.error->non_finite > 0) {
+      notes.add(shown.name, not_finite_note(*row.error, tensor, options.non_finite));
+    }
     static const std::vector<std::int64_t> kNone;
     stages.add(tensor, outcome == nullptr ? kNone : outcome->nonzero);
     report.tensors.push_back(std::move(row));

@@ -20,7 +20,8 @@ struct TensorOutcome {
 };
 
 /// Everything but the time. Records have their checksums and figures.
-Report make_report(const CompressPlan& plan, const std::vector<TensorOutcome>& outcomes,
+Report make_report(const CompressPlan& plan, const CompressOptions& options,
+                   const std::vector<TensorOutcome>& outcomes,
                    const std::filesystem::path& input,
                    const std::filesystem::path& output);
 

@@ -303,12 +303,21 @@ TEST(Compress, NotFiniteIsRefusedKeptOrZeroed) {
     EXPECT_NE(refused.error().message().find("33"), std::string::npos);
     EXPECT_FALSE(fs::exists(output));
     options.non_finite = NonFiniteChoice::kZero;
-    ASSERT_TRUE(compress(input, output, options));
+    // Whatever becomes of it, the report tells, and the figures are of the others.
+    const auto expect_told = [&](const Result<Report>& report) {
+      ASSERT_TRUE(report) << report.error().message();
+      EXPECT_EQ(report->tensors[0].error->non_finite, 1);
+      EXPECT_EQ(report->tensors[0].error->count, 63);
+      ASSERT_EQ(report->warnings.size(), 1u);
+      EXPECT_TRUE(report->warnings[0].starts_with("w.weight: 1 of its values"));
+      const Result<VerifyResult> verified = verify(input, output, {});
+      ASSERT_TRUE(verified);
+      EXPECT_TRUE(verified->problems.empty()) << verified->problems[0];
+    };
+    expect_told(compress(input, output, options));
     EXPECT_EQ(read_tensor(*open_dense(output).value(), "w.weight")[33], 0.0f);
     options.non_finite = NonFiniteChoice::kKeep;
-    const Result<Report> kept = compress(input, output, options);
-    ASSERT_TRUE(kept) << kept.error().message();
-    EXPECT_EQ(kept->tensors[0].error->non_finite, 1);
+    expect_told(compress(input, output, options));
     fs::remove(output);
   }
 }
@@ -350,6 +359,59 @@ TEST(Compress, TiedEmbeddingsAreStoredOnce) {
   EXPECT_EQ(dense->tensors().size(), 3u);
   EXPECT_EQ(read_tensor(*dense, "lm_head.weight"),
             read_tensor(*dense, "model.embed_tokens.weight"));
+
+  // Unless a rule takes one of them alone.
+  CompressOptions apart = options_of("int8-row");
+  apart.recipe =
+      recipe_from_flags({.quantize = "int8-row", .ignore = {"embed_tokens"}}).value();
+  apart.overwrite = true;
+  const Result<Report> two = compress(input, output, apart);
+  ASSERT_TRUE(two) << two.error().message();
+  EXPECT_EQ(report_totals(*two).aliased, 0);
+  EXPECT_EQ(report_totals(*two).kept, 1);
+  EXPECT_EQ(read_tensor(*open_dense(output).value(), "model.embed_tokens.weight"),
+            values);
+  EXPECT_FALSE(two->warnings.empty());
+}
+
+// Its head is in no file, as config.json ties it to the embedding.
+TEST(Compress, TiedFolderIsVerifiedWithWhatComesAlong) {
+  const testing::TempFolder folder;
+  const fs::path input = folder.path() / "in";
+  fs::create_directory(input);
+  const Shape shape = Shape::make({40, 128}).value();
+  CheckpointLayout layout;
+  for (const char* name :
+       {"lm_head.weight", "model.embed_tokens.weight", "model.up_proj.weight"}) {
+    layout.tensors.push_back(TensorSpec::plain(name, DType::kF32, shape));
+  }
+  auto writer = CheckpointWriter::create(input / "model.safetensors", layout).value();
+  const std::vector<float> values = random_values(40 * 128, 3);
+  for (std::size_t i = 0; i < 3; ++i) {
+    ASSERT_TRUE(writer->write(i, 0, std::as_bytes(std::span(values))).ok());
+  }
+  ASSERT_TRUE(writer->commit().ok());
+  std::ofstream(input / "config.json") << R"({"tie_word_embeddings":true})";
+  std::ofstream(input / "tokenizer.json") << "{}";
+  const fs::path output = folder.path() / "out";
+  const Result<Report> report = compress(input, output, options_of("w8a8"));
+  ASSERT_TRUE(report) << report.error().message();
+  EXPECT_EQ(report_totals(*report).aliased, 1);
+  const VerifyResult good = verify(input, output, {}).value();
+  EXPECT_TRUE(good.problems.empty()) << good.problems[0];
+  EXPECT_EQ(good.aliased, 1);
+  EXPECT_EQ(good.files, 1);
+  std::ofstream(output / "tokenizer.json") << "[]";
+  EXPECT_EQ(
+      verify(input, output, {})->problems,
+      std::vector<std::string>{"file 'tokenizer.json': is not as it is in the source"});
+  fs::remove(output / "tokenizer.json");
+  std::string config = file_bytes(output / "config.json");
+  const std::size_t tied = config.find("true", config.find("tie_word_embeddings"));
+  std::ofstream(output / "config.json") << config.replace(tied, 4, "false");
+  EXPECT_EQ(verify(input, output, {})->problems,
+            (std::vector<std::string>{"tensor 'lm_head.weight': is missing",
+                                      "file 'tokenizer.json': is missing"}));
 }
 
 TEST(Compress, GgufFallsBackWhereRowsDoNotDivide) {

@@ -208,6 +208,13 @@ Result<Recipe> recipe_from_flags(const RecipeFlags& flags) {
   } else if (!flags.quantize.empty()) {
     lines.add("--quantize", fmt::format("      - quantize: {}\n", flags.quantize));
   }
+  if (!flags.prune.empty() && !flags.nm.empty()) {
+    return Status::invalid_argument("--prune and --nm are two ways to prune: give one");
+  }
+  if (!flags.prune_metric.empty() && flags.prune.empty() && flags.nm.empty()) {
+    return Status::invalid_argument(
+        "--prune-metric is an option of --prune and --nm: give one of them as well");
+  }
   if (!flags.alpha.empty() && flags.smooth.empty()) {
     return Status::invalid_argument(
         "--alpha is an option of --smooth: give that as well");

@@ -269,7 +269,8 @@ Status TensorRun::prepare(const std::function<Status(std::int64_t)>& progress,
 }
 
 // What the choice about NaN and infinity asks for.
-Status TensorRun::clean(std::span<float> values, std::int64_t first) const {
+Status TensorRun::clean(std::span<float> values, std::int64_t first,
+                        std::atomic<std::int64_t>* zeroed) const {
   if (options_.non_finite == NonFiniteChoice::kKeep) return {};
   std::uint32_t largest = 0;
   const auto count = static_cast<std::int64_t>(values.size());
@@ -283,9 +284,13 @@ Status TensorRun::clean(std::span<float> values, std::int64_t first) const {
         printable(tensor_.header.name), first + bad,
         values[static_cast<std::size_t>(bad)]));
   }
+  std::int64_t count_zeroed = 0;
   for (float& value : values) {
-    if (!std::isfinite(value)) value = 0;
+    if (std::isfinite(value)) continue;
+    value = 0;
+    ++count_zeroed;
   }
+  if (zeroed != nullptr) *zeroed += count_zeroed;
   return {};
 }
 

@@ -124,7 +124,8 @@ Result<TensorView> TensorRun::read(CompressWorker& worker, const Piece& piece,
   if (options_.non_finite == NonFiniteChoice::kZero ||
       (!tensor_.stages.empty() && !checked_) || !tensor_.record.scheme) {
     // The reader's own memory, which nobody else sees.
-    PITH_OK(clean({const_cast<float*>(values.data()), values.size()}, piece.begin));
+    PITH_OK(
+        clean({const_cast<float*>(values.data()), values.size()}, piece.begin, &zeroed_));
   }
   return part_view(DType::kF32, piece.count, std::as_bytes(values));
 }
@@ -180,6 +181,11 @@ void TensorRun::add_sample(const TensorView& source, std::int64_t first) {
 }
 
 Status TensorRun::finish() {
+  // They have no error: figures are of the others.
+  figures_.count -= zeroed_;
+  figures_.zeros_before -= zeroed_;
+  figures_.zeros_after -= zeroed_;
+  figures_.non_finite += zeroed_;
   if (tensor_.sparse() && kept_ != tensor_.record.kept) {
     return Status::unsupported(fmt::format(
         "tensor '{}': {} weights were kept, expected {}: the floor of non-zero weights "

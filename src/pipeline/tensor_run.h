@@ -141,7 +141,8 @@ class TensorRun {
   [[nodiscard]] std::int64_t kept_bytes() const;
   [[nodiscard]] std::span<std::byte> mask_of(const Piece& piece, const Piece& strip,
                                              const PieceWork& work) const;
-  Status clean(std::span<float> values, std::int64_t first) const;
+  Status clean(std::span<float> values, std::int64_t first,
+               std::atomic<std::int64_t>* zeroed = nullptr) const;
   void make_room(PieceBuffers& buffers, const Piece& piece, PieceWork& work) const;
   Status store_values(CompressWorker& worker, const Piece& piece, const Piece& strip,
                       PieceWork& work);
@@ -166,9 +167,10 @@ class TensorRun {
   const CompressOptions& options_;
 
   std::vector<std::unique_ptr<StageStream>> streams_;
-  std::vector<float> column_scale_;  // of stages that scale columns
-  Buffer whole_;                     // all values, if a stage cannot work row by row
-  bool checked_ = false;             // a pass has found all values finite
+  std::vector<float> column_scale_;       // of stages that scale columns
+  Buffer whole_;                          // all values, if a stage cannot work row by row
+  bool checked_ = false;                  // a pass has found all values finite
+  std::atomic<std::int64_t> zeroed_ = 0;  // values that were not finite
   std::optional<Quantizer> quantizer_;
   std::vector<Part> parts_;
   bool apart_ = false;  // streams take pieces in any order

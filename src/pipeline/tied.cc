@@ -41,9 +41,16 @@ Result<std::vector<std::size_t>> find_tied(const Checkpoint& source,
   const std::vector<TensorInfo>& tensors = source.tensors();
   std::vector<std::size_t> tied(tensors.size());
   std::iota(tied.begin(), tied.end(), std::size_t{0});
-  std::vector<std::size_t> stored;  // embeddings that others may equal
+  // The embedding is what is stored: engines do not even look at a head that is tied to it.
+  std::vector<std::size_t> order;
   for (std::size_t i = 0; i < tensors.size(); ++i) {
-    if (!names.match(tensors[i].name)) continue;
+    if (names.match(tensors[i].name)) order.push_back(i);
+  }
+  std::ranges::stable_partition(order, [&](std::size_t i) {
+    return tensors[i].name.find("lm_head") == std::string::npos;
+  });
+  std::vector<std::size_t> stored;  // embeddings that others may equal
+  for (const std::size_t i : order) {
     for (const std::size_t other : stored) {
       if (!alike(tensors[i], tensors[other])) continue;
       bool same = tensors[i].file == tensors[other].file && tensors[i].offset != 0 &&

@@ -11,8 +11,12 @@
 #include "pith/quantize/dense.h"
 #include "src/base/parallel.h"
 #include "src/base/text.h"
+#include "src/io/file.h"
+#include "src/io/folder_files.h"
 #include "src/pipeline/compare.h"
+#include "src/pipeline/compress_plan.h"
 #include "src/quantize/manifest.h"
+#include "src/quantize/quantization_config.h"
 
 namespace pith {
 namespace {
@@ -79,7 +83,15 @@ class Verifier {
     manifests_ = std::move(found.manifests);
     PITH_OK(check_checksums(*stored));
     PITH_TRY(result_.tensors, compare_checkpoints(*before, *after, options_));
-    for (const ComparedTensor& tensor : result_.tensors) check(tensor);
+    PITH_TRY(const std::vector<bool> tied, find_aliases(*before, *after, output));
+    for (std::size_t i = 0; i < result_.tensors.size(); ++i) {
+      if (i < tied.size() && tied[i]) {
+        ++result_.aliased;
+      } else {
+        check(result_.tensors[i]);
+      }
+    }
+    PITH_OK(check_files(*before, source, output));
     return std::move(result_);
   }
 
@@ -124,6 +136,69 @@ class Verifier {
               printable(check.part->name), check.found, *check.part->checksum);
     }
     return {};
+  }
+
+  // Tensors of the source that the output has by another name, as its config says.
+  Result<std::vector<bool>> find_aliases(const Checkpoint& before,
+                                         const Checkpoint& after,
+                                         const std::filesystem::path& output) {
+    std::vector<bool> aliases(before.tensors().size());
+    PITH_TRY(const std::string config, read_folder_config(output));
+    if (!ties_embeddings(config)) return aliases;
+    PITH_TRY(const std::vector<std::size_t> tied,
+             find_tied(before, EmbeddingNames(), options_.cancel));
+    for (std::size_t i = 0; i < tied.size(); ++i) {
+      aliases[i] = tied[i] != i && !after.find(before.tensors()[i].name) &&
+                   after.find(before.tensors()[tied[i]].name);
+    }
+    return aliases;
+  }
+
+  // What comes along with the weights of a folder is the same, but for config.json.
+  Status check_files(const Checkpoint& before, const std::filesystem::path& source,
+                     const std::filesystem::path& output) {
+    std::error_code ignored;
+    if (!std::filesystem::is_directory(source, ignored) ||
+        !std::filesystem::is_directory(output, ignored)) {
+      return {};
+    }
+    PITH_TRY(const FolderContent content, list_folder_files(before, source));
+    PITH_TRY(const InputFolder folder, InputFolder::open(output));
+    for (const FolderFile& file : content.files) {
+      const Result<InputFile> copy = folder.open_file(file.name);
+      if (!copy) {
+        result_.problems.push_back(
+            fmt::format("file '{}': is missing", printable(file.name)));
+        continue;
+      }
+      if (file.name == "config.json") continue;
+      PITH_TRY(const InputFile original, InputFile::open(file.source));
+      PITH_TRY(const bool same, same_content(original, *copy));
+      if (!same) {
+        result_.problems.push_back(fmt::format("file '{}': is not as it is in the source",
+                                               printable(file.name)));
+      } else {
+        ++result_.files;
+      }
+    }
+    return {};
+  }
+
+  Result<bool> same_content(const InputFile& a, const InputFile& b) const {
+    if (a.size() != b.size()) return false;
+    const auto size = static_cast<std::int64_t>(a.size());
+    std::vector<std::byte> left(static_cast<std::size_t>(std::min(kChunk, size)));
+    std::vector<std::byte> right(left.size());
+    for (std::int64_t at = 0; at < size; at += kChunk) {
+      PITH_OK(check_cancelled(options_.cancel));
+      const auto some = static_cast<std::size_t>(std::min(kChunk, size - at));
+      const auto offset = static_cast<std::uint64_t>(at);
+      PITH_OK(a.read_exact(offset, std::span(left).first(some)));
+      PITH_OK(b.read_exact(offset, std::span(right).first(some)));
+      if (!std::ranges::equal(std::span(left).first(some), std::span(right).first(some)))
+        return false;
+    }
+    return true;
   }
 
   void check(const ComparedTensor& tensor) {

@@ -225,6 +225,11 @@ Result<std::string> read_config(const InputFile& file) {
   return text;
 }
 
+bool ties_embeddings(std::string_view config) {
+  const Result<Json> json = parse(config);
+  return json && json->is_object() && json->value("tie_word_embeddings", Json()) == true;
+}
+
 Result<std::string> quantization_method(std::string_view config) {
   PITH_TRY(const Json json, parse(config));
   const Json* quantization = quantization_of(json);

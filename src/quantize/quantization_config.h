@@ -87,6 +87,10 @@ Result<std::string> read_config(const InputFile& file);
 /// object.
 Result<std::string> quantization_method(std::string_view config);
 
+/// True if it says `tie_word_embeddings`: the head is the embedding, whether or not it is
+/// stored. False for a text that is no JSON.
+bool ties_embeddings(std::string_view config);
+
 /// kCorrupt names the key that is missing or wrong; kUnsupported a format, strategy or
 /// number of bits that is not read.
 Result<CtConfig> parse_compressed_tensors(std::string_view config);

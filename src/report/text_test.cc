@@ -214,10 +214,19 @@ TEST(WriteReport, TheEndingSaysWhich) {
     ASSERT_TRUE(write_report(report, path).ok());
     std::ifstream file(path);
     EXPECT_EQ(std::string(std::istreambuf_iterator<char>(file), {}), text);
+    EXPECT_EQ(check_report_path(path).code(), StatusCode::kAlreadyExists);
+    EXPECT_TRUE(check_report_path(path, true).ok());
     EXPECT_EQ(write_report(report, path).code(), StatusCode::kAlreadyExists);
     EXPECT_TRUE(write_report(report, path, true).ok());
   }
   EXPECT_EQ(read_report(folder.path() / "r.json").value(), report);
+  const auto new_path = folder.path() / "new.html";
+  EXPECT_TRUE(check_report_path(new_path).ok());
+  EXPECT_FALSE(std::filesystem::exists(new_path));
+  EXPECT_EQ(check_report_path(folder.path() / "none" / "r.html").code(),
+            StatusCode::kInvalidArgument);
+  EXPECT_EQ(check_report_path(folder.path() / "r.pdf").code(),
+            StatusCode::kInvalidArgument);
   EXPECT_EQ(write_report(report, folder.path() / "r.pdf").code(),
             StatusCode::kInvalidArgument);
 }

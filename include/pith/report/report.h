@@ -181,5 +181,7 @@ inline constexpr std::int64_t kMaxReportBytes = std::int64_t{256} << 20;
 /// all. kInvalidArgument for another ending; kAlreadyExists unless `overwrite`.
 Status write_report(const Report& report, const std::filesystem::path& path,
                     bool overwrite = false);
+/// Fails as write_report() would, and writes nothing: for a look before long work.
+Status check_report_path(const std::filesystem::path& path, bool overwrite = false);
 
 }  // namespace pith
