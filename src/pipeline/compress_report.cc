@@ -39,6 +39,7 @@ class StageTable {
   }
 
   void add(const TensorPlan& tensor, const std::vector<std::int64_t>& nonzero) {
+    if (!tensor.stored()) return;  // what it equals is counted
     const TensorInfo& info = plan_.source->tensors()[tensor.source];
     const std::int64_t elements = tensor.header.shape.elements();
     // What is not looked at counts as it came.
@@ -53,7 +54,10 @@ class StageTable {
       if (stages != nullptr && next < stages->size() && is(row, *(*stages)[next])) {
         const Stage& stage = *(*stages)[next];
         ++row.processed;
-        bytes = tensor.after_stages[next].stored_bytes(tensor.header.shape);
+        // The last one has what is in the file: sparse tensors are smaller there.
+        bytes = next + 1 == stages->size()
+                    ? plan_.shown.tensors[tensor.source].bytes_after
+                    : tensor.after_stages[next].stored_bytes(tensor.header.shape);
         if (!stage.stores() && values < nonzero.size()) left = nonzero[values++];
         if (stage.stores() && tensor.record.error) {
           left = elements - tensor.record.error->zeros_after;

@@ -61,23 +61,30 @@ Status unused_rule(const Rule& rule, std::span<const TensorHeader> tensors) {
   std::string hint;
   if (rule.match.size() == 1 && rule.match[0].exact()) {
     if (const std::string_view near = nearest(rule.match[0].text(), names);
-        !near.empty()) {
+        !near.empty() && near != rule.match[0].text()) {
       hint = fmt::format(" Did you mean '{}'?", near);
     }
   }
+  // What an earlier rule takes explains more than what none would.
+  bool earlier = false;
   for (const TensorHeader& tensor : tensors) {
-    if (!hint.empty()) break;
+    if (earlier) break;
     for (const NamePattern& pattern : rule.match) {
       if (!pattern.match(tensor.name)) continue;
       const std::string reason = refusal(rule, pattern.exact(), tensor);
-      hint = reason.empty() ? fmt::format(" An earlier rule takes '{}'.", tensor.name)
-                            : fmt::format(" It fits '{}', which is left out: {}.",
-                                          tensor.name, reason);
+      earlier = reason.empty();
+      if (earlier) {
+        hint = fmt::format(" An earlier rule takes '{}'.", tensor.name);
+      } else if (hint.empty()) {
+        hint = fmt::format(" It fits '{}', which is left out: {}.", tensor.name, reason);
+      }
       break;
     }
   }
-  return Status::invalid_argument(fmt::format("rule {} takes none of the {} tensors.{}",
-                                              rule.to_string(), tensors.size(), hint));
+  return Status::invalid_argument(
+      fmt::format("{} takes none of the {} tensors.{}",
+                  rule.flag.empty() ? "rule " + rule.to_string() : rule.to_string(),
+                  tensors.size(), hint));
 }
 
 // Text in YAML.
@@ -90,6 +97,7 @@ std::string yaml_text(std::string_view text) {
 }  // namespace
 
 std::string Rule::to_string() const {
+  if (!flag.empty()) return flag;
   std::vector<std::string> patterns;
   for (const NamePattern& pattern : match)
     patterns.push_back(fmt::format("'{}'", pattern.text()));
@@ -127,11 +135,17 @@ class FlagLines {
     flags_.resize(static_cast<std::size_t>(std::ranges::count(yaml_, '\n')), flag);
   }
 
+  // The next rule is of such a flag.
+  void ignores(const std::string& text) { ignored_.push_back(text); }
+
   // Its rules have no lines that anybody could look up, nor have errors.
   [[nodiscard]] Result<Recipe> parse() const {
     Result<Recipe> recipe = Recipe::parse(yaml_, kName);
     if (!recipe) return of_flag(recipe.error());
     for (Rule& rule : recipe->rules) rule.line = 0;
+    for (std::size_t i = 0; i < ignored_.size(); ++i) {
+      recipe->rules[i].flag = fmt::format("--ignore '{}'", ignored_[i]);
+    }
     return recipe;
   }
 
@@ -159,6 +173,7 @@ class FlagLines {
 
   std::string yaml_;
   std::vector<std::string_view> flags_;
+  std::vector<std::string> ignored_;  // of the first rules
 };
 
 }  // namespace
@@ -175,6 +190,10 @@ Result<Recipe> recipe_from_flags(const RecipeFlags& flags) {
     // A bare word is a regular expression that may be found anywhere in the name.
     // One that begins with a star can only be meant as a glob.
     const bool pattern = ignore.starts_with("re:") || ignore.starts_with('*');
+    if (const auto alone = NamePattern::make(pattern ? ignore : "re:" + ignore); !alone) {
+      return alone.error().with_context("--ignore");
+    }
+    lines.ignores(ignore);
     lines.add("--ignore",
               fmt::format("  - match: {}\n    min_rank: 0\n    stages: []\n",
                           yaml_text(pattern ? ignore : "re:.*(?:" + ignore + ").*")));

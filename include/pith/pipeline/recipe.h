@@ -65,9 +65,10 @@ struct Rule {
   std::int64_t min_elements = 1;   ///< likewise
   std::vector<StagePtr> stages;    ///< in order; none: the tensor is kept as it is
   StoreMode store = StoreMode::kAuto;
-  int line = 0;  ///< of the recipe; 0 if it has none
+  int line = 0;      ///< of the recipe; 0 if it has none
+  std::string flag;  ///< that it was made of, if its patterns are not what was typed
 
-  /// "line 4: '*.mlp.*'", or the patterns alone.
+  /// The flag, or the patterns and their line.
   [[nodiscard]] std::string to_string() const;
 };
 
