@@ -67,4 +67,16 @@ Result<FolderContent> list_folder_files(const Checkpoint& source, const fs::path
   return content;
 }
 
+std::int64_t bytes_on_disk(const Checkpoint& checkpoint) {
+  std::int64_t bytes = 0;
+  const auto add = [&](const fs::path& file) {
+    struct stat status {};
+    if (::stat(file.c_str(), &status) == 0) bytes += status.st_size;
+  };
+  const std::vector<fs::path>& files = checkpoint.files();
+  for (const fs::path& file : files) add(file);
+  if (files.size() > 1) add(files[0].parent_path() / "model.safetensors.index.json");
+  return bytes;
+}
+
 }  // namespace pith

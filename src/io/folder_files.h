@@ -23,4 +23,7 @@ struct FolderContent {
 Result<FolderContent> list_folder_files(const Checkpoint& source,
                                         const std::filesystem::path& input);
 
+/// Bytes of the files of a checkpoint, the index beside several of them included.
+[[nodiscard]] std::int64_t bytes_on_disk(const Checkpoint& checkpoint);
+
 }  // namespace pith

@@ -85,9 +85,13 @@ void expect_plan_and_library(const std::vector<Tensor>& model, const MatrixCase&
                             expected(options.recipe, *source, info.name)))
         << info.name;
   }
+  std::int64_t stored = 0;
   for (std::size_t i = 0; i < planned->tensors.size(); ++i) {
     EXPECT_EQ(planned->tensors[i].bytes_after, report->tensors[i].bytes_after);
+    stored += planned->tensors[i].bytes_after;
   }
+  ASSERT_FALSE(report->stages.empty());
+  EXPECT_EQ(report->stages.back().bytes_after, stored);
   const Result<VerifyResult> verified = verify(input, output, {});
   ASSERT_TRUE(verified) << verified.error().message();
   EXPECT_TRUE(verified->problems.empty()) << verified->problems.front();

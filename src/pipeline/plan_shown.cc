@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "src/base/parallel.h"
+#include "src/io/folder_files.h"
 #include "src/io/pieces.h"
 #include "src/pipeline/compress_plan.h"
 #include "src/pipeline/tensor_run.h"
@@ -37,7 +38,7 @@ std::string scheme_text(const TensorPlan& tensor, const TensorInfo& source) {
 void describe(const CompressOptions& options, CompressPlan& plan) {
   Plan& shown = plan.shown;
   shown.format = plan.target.format;
-  for (const fs::path& file : plan.source->files()) shown.input_bytes += file_bytes(file);
+  shown.input_bytes = bytes_on_disk(*plan.source);
   for (const FolderFile& file : plan.layout.folder_files) {
     shown.copied_bytes += file.source.empty()
                               ? static_cast<std::int64_t>(file.text.size())

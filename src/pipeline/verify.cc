@@ -1,7 +1,6 @@
 #include "pith/pipeline/verify.h"
 
 #include <fmt/format.h>
-#include <sys/stat.h>
 #include <xxhash.h>
 
 #include <algorithm>
@@ -22,15 +21,6 @@ namespace pith {
 namespace {
 
 constexpr std::int64_t kChunk = std::int64_t{1} << 18;
-
-std::int64_t bytes_of_files(const Checkpoint& checkpoint) {
-  std::int64_t bytes = 0;
-  for (const std::filesystem::path& file : checkpoint.files()) {
-    struct stat status {};
-    if (::stat(file.c_str(), &status) == 0) bytes += status.st_size;
-  }
-  return bytes;
-}
 
 Status checksum_of(const Checkpoint& checkpoint, std::size_t tensor,
                    const CancelToken* cancel, std::uint64_t& sum) {
@@ -77,8 +67,8 @@ class Verifier {
     PITH_TRY(const std::unique_ptr<Checkpoint> before, open_dense(source));
     PITH_TRY(const std::unique_ptr<Checkpoint> stored, Checkpoint::open(output));
     PITH_TRY(const std::unique_ptr<Checkpoint> after, open_dense(output));
-    result_.source_bytes = bytes_of_files(*before);
-    result_.output_bytes = bytes_of_files(*stored);
+    result_.source_bytes = bytes_on_disk(*before);
+    result_.output_bytes = bytes_on_disk(*stored);
     PITH_TRY(FoundManifests found, find_manifests(*stored));
     manifests_ = std::move(found.manifests);
     PITH_OK(check_checksums(*stored));
