@@ -12,6 +12,11 @@
 namespace pith::cli {
 namespace {
 
+bool is_dumb_terminal() {
+  const char* terminal = std::getenv("TERM");
+  return terminal != nullptr && std::string_view(terminal) == "dumb";
+}
+
 bool is_set(const char* variable) {
   const char* value = std::getenv(variable);
   return value != nullptr && *value != '\0';
@@ -87,15 +92,14 @@ std::string format_table(const std::vector<std::vector<std::string>>& rows,
   return out;
 }
 
-bool decorate_results() { return ::isatty(STDOUT_FILENO) == 1 && !is_set("NO_COLOR"); }
+bool decorate_results() {
+  return ::isatty(STDOUT_FILENO) == 1 && !is_set("NO_COLOR") && !is_dumb_terminal();
+}
 
 ProgressBar::ProgressBar(bool wanted)
-    : active_(wanted && ::isatty(STDERR_FILENO) == 1),
+    : active_(wanted && ::isatty(STDERR_FILENO) == 1 && !is_dumb_terminal()),
       begin_(Clock::now()),
-      last_(begin_) {
-  const char* terminal = std::getenv("TERM");
-  if (terminal != nullptr && std::string_view(terminal) == "dumb") active_ = false;
-}
+      last_(begin_) {}
 
 ProgressBar::~ProgressBar() {
   constexpr std::string_view kClear = "\r\x1b[K";

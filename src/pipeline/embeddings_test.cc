@@ -17,6 +17,15 @@ TEST(EmbeddingNames, KnowsTheUsualNamesAnywhereInAName) {
   }
 }
 
+TEST(EmbeddingNames, KnowsHeadsAndTablesByTheirWholeName) {
+  const EmbeddingNames names;
+  EXPECT_TRUE(names.match("output.weight"));
+  EXPECT_TRUE(names.match("shared.weight"));
+  EXPECT_FALSE(names.match("output_norm.weight"));
+  EXPECT_FALSE(names.match("blk.0.attn_output.weight"));
+  EXPECT_FALSE(names.match("encoder.shared.weight"));
+}
+
 TEST(EmbeddingNames, OtherWordsAreNoEmbeddings) {
   const EmbeddingNames names;
   for (const char* name : {"", ".", "tokenizer_head.weight", "TOKENS", "embedded_mlp.fc",

@@ -47,7 +47,8 @@ Result<std::vector<std::size_t>> find_tied(const Checkpoint& source,
     if (names.match(tensors[i].name)) order.push_back(i);
   }
   std::ranges::stable_partition(order, [&](std::size_t i) {
-    return tensors[i].name.find("lm_head") == std::string::npos;
+    const std::string& name = tensors[i].name;
+    return name.find("lm_head") == std::string::npos && !name.starts_with("output.");
   });
   std::vector<std::size_t> stored;  // embeddings that others may equal
   for (const std::size_t i : order) {

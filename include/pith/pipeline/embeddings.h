@@ -19,8 +19,8 @@ struct EmbeddingNames {
   /// they stand in its name. lm_head is one: it often shares its weights with the input.
   std::vector<std::string> words = {"embed", "embedding", "embeddings", "embd",
                                     "wte",   "wpe",       "lm_head"};
-  /// Beginnings of the whole name that do so too.
-  std::vector<std::string> prefixes;
+  /// Beginnings of the whole name that do so too: GGUF's head, T5's table.
+  std::vector<std::string> prefixes = {"output.weight", "shared.weight"};
 
   [[nodiscard]] bool match(std::string_view name) const;
 
