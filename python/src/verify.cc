@@ -35,6 +35,8 @@ void add_compared(nb::module_& m) {
       .def_ro("tensors", &VerifyResult::tensors)
       .def_ro("checksums", &VerifyResult::checksums, "that were there and agreed")
       .def_ro("figures", &VerifyResult::figures, "likewise")
+      .def_ro("aliased", &VerifyResult::aliased, "stored by another name alone")
+      .def_ro("files", &VerifyResult::files, "beside the weights, the same")
       .def_ro("source_bytes", &VerifyResult::source_bytes)
       .def_ro("output_bytes", &VerifyResult::output_bytes)
       .def_ro("problems", &VerifyResult::problems, "what is wrong, one line each")
