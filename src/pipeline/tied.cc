@@ -46,7 +46,7 @@ Result<std::vector<std::size_t>> find_tied(const Checkpoint& source,
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     if (names.match(tensors[i].name)) order.push_back(i);
   }
-  std::ranges::stable_partition(order, [&](std::size_t i) {
+  std::stable_partition(order.begin(), order.end(), [&](std::size_t i) {
     const std::string& name = tensors[i].name;
     return name.find("lm_head") == std::string::npos && !name.starts_with("output.");
   });
