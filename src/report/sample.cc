@@ -12,10 +12,18 @@ namespace {
 constexpr std::int64_t kFewest = 4096;
 constexpr std::int64_t kMost = 16384;
 constexpr std::int64_t kShare = 64;
-constexpr std::int64_t kPerCell = 12;
+constexpr std::int64_t kPerCell = 100;
+constexpr double kLongest = 4;  // of the sides of a thumbnail; page.js has it too
 constexpr int kWeightBins = 64;
 constexpr std::uint8_t kUnseenZero = 2;
 constexpr std::int16_t kUnseenCode = std::numeric_limits<std::int16_t>::min();
+
+// A picture has a row per first index: those of a kernel's taps would be narrow strips.
+std::int64_t picture_rows(const Shape& shape) { return shape.rank() > 1 ? shape[0] : 1; }
+
+std::int64_t picture_cols(const Shape& shape) {
+  return shape.elements() / std::max<std::int64_t>(1, picture_rows(shape));
+}
 
 std::int64_t stride_of(const Shape& shape) {
   const std::int64_t elements = shape.elements();
@@ -23,7 +31,7 @@ std::int64_t stride_of(const Shape& shape) {
   const std::int64_t wanted = std::clamp(elements / kShare, kFewest, kMost);
   std::int64_t stride = (elements + wanted - 1) / wanted;
   // A stride that shares a divisor with the rows would see some columns only.
-  while (std::gcd(stride, shape.cols()) != 1) ++stride;
+  while (std::gcd(stride, picture_cols(shape)) != 1) ++stride;
   return stride;
 }
 
@@ -36,6 +44,22 @@ void for_each_sampled(std::int64_t first, std::int64_t count, std::int64_t strid
   for (std::int64_t i = slot * stride - first; i < count; i += stride) {
     visit(static_cast<std::size_t>(slot++), i);
   }
+}
+
+// How many cells a matrix is cut into, down and across: in its own shape, at most `most`.
+std::pair<std::int64_t, std::int64_t> cells_of(std::int64_t rows, std::int64_t cols,
+                                               std::int64_t most) {
+  const std::int64_t longer = std::max(rows, cols);
+  const std::int64_t shorter = std::min(rows, cols);
+  const double ratio =
+      std::min(kLongest, static_cast<double>(longer) / static_cast<double>(shorter));
+  const auto side =
+      static_cast<std::int64_t>(std::sqrt(static_cast<double>(most) * ratio));
+  const std::int64_t along = std::clamp<std::int64_t>(
+      side, 1, std::min<std::int64_t>(longer, Thumbnail::kMaxSide));
+  const std::int64_t beside = std::clamp<std::int64_t>(
+      static_cast<std::int64_t>(static_cast<double>(along) / ratio), 1, shorter);
+  return rows > cols ? std::pair{along, beside} : std::pair{beside, along};
 }
 
 int sign_extended(int nibble) { return nibble >= 8 ? nibble - 16 : nibble; }
@@ -139,17 +163,14 @@ Histogram TensorSample::codes() const {
 
 Thumbnail TensorSample::nonzeros() const {
   if (nonzero_.empty()) return {};
-  const std::int64_t rows = shape_.rows();
-  const std::int64_t cols = shape_.cols();
+  const std::int64_t rows = picture_rows(shape_);
+  const std::int64_t cols = picture_cols(shape_);
   const auto samples = static_cast<std::int64_t>(nonzero_.size());
   Thumbnail thumbnail;
-  const std::int64_t longest = Thumbnail::kMaxSide;
-  std::int64_t down = std::min(rows, longest);
-  std::int64_t across = std::min(cols, longest);
-  // Halve the longer side until a cell has enough samples to tell its density.
-  while (stride_ > 1 && samples < down * across * kPerCell && down * across > 1) {
-    (down > across ? down : across) /= 2;
-  }
+  // A cell has enough samples to tell its density: 100 are right within ten points.
+  const auto [down, across] = cells_of(
+      rows, cols,
+      stride_ > 1 ? samples / kPerCell : Thumbnail::kMaxSide * Thumbnail::kMaxSide);
   thumbnail.rows = static_cast<int>(down);
   thumbnail.cols = static_cast<int>(across);
   const auto cells = static_cast<std::size_t>(down * across);

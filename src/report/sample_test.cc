@@ -73,11 +73,51 @@ TEST(TensorSample, ThumbnailOfALargeTensorHasWholeCells) {
   std::fill(values.begin(), values.begin() + 512 * 256, 0.0F);
   sample.add_after(0, values);
   const Thumbnail thumbnail = sample.nonzeros();
-  EXPECT_EQ(thumbnail.rows, 16);
-  EXPECT_EQ(thumbnail.cols, 16);
-  for (std::size_t i = 0; i < 256; ++i) {
-    EXPECT_EQ(thumbnail.density[i], i < 128 ? 0 : 255) << i;
+  EXPECT_EQ(thumbnail.rows, 6);
+  EXPECT_EQ(thumbnail.cols, 6);
+  for (std::size_t i = 0; i < 36; ++i) {
+    EXPECT_EQ(thumbnail.density[i], i < 18 ? 0 : 255) << i;
   }
+}
+
+TEST(TensorSample, CellsOfAThumbnailHaveEnoughSamples) {
+  for (const auto& extents : {std::vector<std::int64_t>{64, 128},
+                              {512, 512},
+                              {256, 384},
+                              {2048, 5632},
+                              {128, 64, 3, 3}}) {
+    const Shape s = Shape::make(extents).value();
+    std::vector<float> values(static_cast<std::size_t>(s.elements()));
+    std::uint32_t state = 1;
+    for (float& value : values) {
+      state = state * 1664525U + 1013904223U;
+      value = state >> 31U != 0 ? 1.0F : 0.0F;
+    }
+    TensorSample sample(s, {.pruned = true});
+    sample.add_after(0, values);
+    const Thumbnail thumbnail = sample.nonzeros();
+    EXPECT_GE(s.elements() / sample.stride() / thumbnail.rows / thumbnail.cols, 99);
+    for (const std::uint8_t density : thumbnail.density) {
+      EXPECT_NEAR(density, 127.5, 255 * 0.18) << s.to_string();
+    }
+  }
+}
+
+TEST(TensorSample, ThumbnailsHaveTheShapeOfTheMatrix) {
+  const auto cells = [](std::initializer_list<std::int64_t> extents) {
+    const Thumbnail thumbnail =
+        TensorSample(shape_of(extents), {.pruned = true}).nonzeros();
+    return std::pair(thumbnail.rows, thumbnail.cols);
+  };
+  EXPECT_EQ(cells({64, 128}), std::pair(3, 7));
+  EXPECT_EQ(cells({128, 64}), std::pair(7, 3));
+  EXPECT_EQ(cells({64, 64}), std::pair(32, 32));
+  EXPECT_EQ(cells({64, 16, 1, 1}), std::pair(32, 8));
+  EXPECT_EQ(cells({16, 4, 3, 3}), std::pair(14, 32));  // 16 x 36
+  EXPECT_EQ(cells({10, 256}), std::pair(8, 32));       // no narrower than 4 : 1
+  EXPECT_EQ(cells({5000, 2}), std::pair(11, 2));
+  EXPECT_EQ(cells({100}), std::pair(1, 32));
+  EXPECT_EQ(cells({}), std::pair(1, 1));
 }
 
 // All layouts of codes, and cuts at any part.

@@ -7,11 +7,11 @@
 //   sample.describe(report.tensors[i]);
 //
 // The sampled elements are those at multiples of a stride that depends on the shape alone:
-// one that has no divisor in common with the length of a row, so that all columns are
-// seen. Up to 4,096 elements all are taken, of larger tensors about a 64th, but not many
-// fewer than 4,096 nor more than 16,384. Each has its own place in memory, so chunks may come
-// from several threads at once, and the pictures depend neither on their order nor on
-// where they are cut.
+// one that has no divisor in common with the length of a row (all extents but the first),
+// so that all columns are seen. Up to 4,096 elements all are taken, of larger tensors about
+// a 64th, but not many fewer than 4,096 nor more than 16,384. Each has its own place in
+// memory, so chunks may come from several threads at once, and the pictures depend neither
+// on their order nor on where they are cut.
 #pragma once
 
 #include <cstddef>
@@ -51,7 +51,8 @@ class TensorSample {
   [[nodiscard]] Histogram weights() const;
   /// A bin per code of 4 bits, or per four codes of 8 bits.
   [[nodiscard]] Histogram codes() const;
-  /// Cells of a dozen sampled elements or more, unless all elements are sampled.
+  /// A matrix of the first extent by all others, in cells of about a hundred sampled
+  /// elements or more, unless all are sampled.
   [[nodiscard]] Thumbnail nonzeros() const;
 
   /// Puts all three into `tensor`.
