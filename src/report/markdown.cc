@@ -67,7 +67,8 @@ std::string tensor_table(const Report& report) {
       "| "
       "SQNR | RMSE | max error |\n"
       "|---|---|---|---|---:|---:|---:|---:|---:|---:|---:|\n";
-  for (const TensorReport& tensor : report.tensors) {
+  for (const std::size_t i : tensors_by_layer(report)) {
+    const TensorReport& tensor = report.tensors[i];
     text += fmt::format("| {} | {} | {} | {} | {} | {} | {} | {} |", code(tensor.name),
                         tensor.shape.to_string(), to_string(tensor.action),
                         tensor.action == TensorAction::kAliased ? code(tensor.alias_of)
@@ -92,9 +93,9 @@ std::string layer_table(const Report& report) {
                                    static_cast<double>(layer.bytes_after)
                              : 0;
     text += fmt::format("| {} | {} | {} | {} | {} | {} |", code(layer.name),
-                        with_commas(layer.tensors), with_commas(layer.parameters),
-                        with_commas(layer.bytes_before), with_commas(layer.bytes_after),
-                        times(ratio));
+                        with_commas(std::ssize(layer.tensors)),
+                        with_commas(layer.parameters), with_commas(layer.bytes_before),
+                        with_commas(layer.bytes_after), times(ratio));
     text += error_cells(layer.error) + "\n";
   }
   return text;

@@ -8,6 +8,7 @@
 
 #include "pith/report/report.h"
 #include "src/report/example.h"
+#include "src/report/layers.h"
 #include "tests/support/temp_folder.h"
 
 namespace pith {
@@ -106,6 +107,37 @@ TEST(ReportMarkdown, ShowsLayersWhereTensorsAreMany) {
                       "0.125 | 0.375 |\n"),
             std::string::npos)
       << text;
+}
+
+TEST(ReportMarkdown, LayersAreCounted) {
+  Report report = example_report();
+  const TensorReport one = report.tensors[2];
+  report.tensors.clear();
+  for (const char* name :
+       {"embed.w", "h.0.w", "h.1.w", "h.10.b10", "h.10.b9", "h.2.w", "a.w"}) {
+    report.tensors.push_back(one);
+    report.tensors.back().name = name;
+  }
+  const auto order_of = [&] {
+    const std::string text = report_markdown(report);
+    std::string order;
+    for (std::size_t at = 0; (at = text.find("\n| `", at)) != std::string::npos; ++at) {
+      order += text.substr(at + 4, text.find('`', at + 4) - at - 4) + " ";
+    }
+    return order;
+  };
+  EXPECT_EQ(order_of(), "embed.w h.0.w h.1.w h.2.w h.10.b9 h.10.b10 a.w ");
+  for (int i = 0; i < 100; ++i) report.tensors.push_back(report.tensors.back());
+  EXPECT_EQ(order_of(), "embed h.0 h.1 h.2 h.10 a ");
+}
+
+TEST(ReportLayers, NamesThatDifferByNumbersAreCounted) {
+  using Order = std::vector<std::size_t>;
+  EXPECT_EQ(report::counted_order({"b10", "a", "b2"}), (Order{2, 1, 0}));
+  EXPECT_EQ(report::counted_order({"l2.0", "l1.10", "l1.9", "l2"}), (Order{2, 1, 0, 3}));
+  EXPECT_EQ(report::counted_order({"x99999999999999999999", "x007", "x8", "x0"}),
+            (Order{3, 1, 2, 0}));
+  EXPECT_EQ(report::counted_order({}), Order{});
 }
 
 TEST(ReportMarkdown, FencesAreLongerThanThoseOfTheRecipe) {
