@@ -18,6 +18,19 @@ std::size_t width_of(std::string_view text) {
                            std::count_if(text.begin(), text.end(), is_continuation));
 }
 
+// Characters that turn the direction of the text behind them, or end its line: 0 if the
+// character of `length` bytes at the start of `text` is none.
+unsigned turning(std::string_view text, std::size_t length) {
+  const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
+  if (length == 2 && byte(0) == 0xd8 && byte(1) == 0x9c) return 0x61c;
+  if (length != 3 || byte(0) != 0xe2 || (byte(1) != 0x80 && byte(1) != 0x81)) return 0;
+  const unsigned code = 0x2000U + (byte(1) - 0x80U) * 64 + (byte(2) - 0x80U);
+  const bool turns = code == 0x200e || code == 0x200f ||
+                     (code >= 0x2028 && code <= 0x202e) ||
+                     (code >= 0x2066 && code <= 0x2069);
+  return turns ? code : 0;
+}
+
 }  // namespace
 
 std::string with_commas(std::int64_t number) {
@@ -102,6 +115,8 @@ std::string one_line(std::string_view text) {
       for (const char c : text.substr(0, std::max<std::size_t>(1, length))) {
         out += fmt::format("\\x{:02x}", static_cast<unsigned char>(c));
       }
+    } else if (const unsigned code = turning(text, length); code != 0) {
+      out += fmt::format("\\u{:04x}", code);
     } else {
       out += text.substr(0, length);
     }

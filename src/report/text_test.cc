@@ -6,6 +6,7 @@
 #include <limits>
 #include <string>
 
+#include "pith/report/format.h"
 #include "pith/report/report.h"
 #include "src/report/example.h"
 #include "src/report/layers.h"
@@ -46,6 +47,16 @@ TEST(ReportSummary, NamesCannotCommandATerminal) {
   report.tensors[0].name = "a\x1b[31m\n\xc2\x9b\xff";
   const std::string text = report_summary(report);
   EXPECT_NE(text.find(R"(  a\x1b[31m\n\xc2\x9b\xff )"), std::string::npos) << text;
+}
+
+TEST(ReportText, NamesCannotTurnTheTextAroundThem) {
+  EXPECT_EQ(report::one_line("a\u202eb\u2066c\u200f\u061c\u2028"),
+            R"(a\u202eb\u2066c\u200f\u061c\u2028)");
+  EXPECT_EQ(report::one_line("größe.\u200d\u2027\u202f\u206a"),
+            "größe.\u200d\u2027\u202f\u206a");
+  Report report = example_report();
+  report.tensors[0].name = "a\u202eb";
+  EXPECT_NE(report_markdown(report).find(R"(| `a\u202eb` |)"), std::string::npos);
 }
 
 TEST(ReportMarkdown, IsAModelCard) {

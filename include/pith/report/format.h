@@ -25,7 +25,7 @@ std::string place_of(const Shape& shape, std::int64_t index);
 std::string part_of(std::int64_t part, std::int64_t whole);
 
 /// Text on one line of a terminal: control characters become \n or \x1b, and what is not
-/// UTF-8 too.
+/// UTF-8 too; those that turn the direction of text become \u202e.
 std::string one_line(std::string_view text);
 
 /// Rows of cells, aligned; two spaces between columns and before the first. Columns in
