@@ -55,6 +55,11 @@ std::string fenced(std::string_view text) {
   return fmt::format("{}text\n{}{}\n", fence, body, fence);
 }
 
+// Bytes of a file that no tensor has; nothing to tell up to 1 % of it.
+std::string outside(std::int64_t bytes, std::int64_t file) {
+  return bytes > file / 100 ? with_commas(bytes) : "";
+}
+
 std::string error_cells(const ErrorFigures& error) {
   if (error.count == 0) return " | | |";
   return fmt::format(" {} | {} | {} |", decibels(error.sqnr_db()),
@@ -128,6 +133,19 @@ std::string report_markdown(const Report& report) {
   text += "| | before | after |\n|---|---:|---:|\n";
   text += fmt::format("| bytes on disk | {} | {} |\n", with_commas(report.source.bytes),
                       with_commas(report.output.bytes));
+  std::int64_t before = report.source.bytes;
+  std::int64_t after = report.output.bytes;
+  for (const TensorReport& tensor : report.tensors) {
+    before -= tensor.bytes_before;
+    after -= tensor.bytes_after;
+  }
+  const std::string outside_before = outside(before, report.source.bytes);
+  const std::string outside_after = outside(after, report.output.bytes);
+  if (!outside_before.empty() || !outside_after.empty()) {
+    text += fmt::format(
+        "| of these outside tensors: headers, manifest, padding | {} | {} |\n",
+        outside_before, outside_after);
+  }
   text += fmt::format("| format | {} | {} |\n", plain(report.source.format),
                       plain(report.output.format));
   const double weights = static_cast<double>(totals.parameters);

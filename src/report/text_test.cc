@@ -67,6 +67,7 @@ TEST(ReportMarkdown, IsAModelCard) {
 | | before | after |
 |---|---:|---:|
 | bytes on disk | 12,000 | 3,000 |
+| of these outside tensors: headers, manifest, padding |  | 184 |
 | format | safetensors | safetensors |
 | bits per weight | 41.10 | 10.27 |
 | accuracy | | 97.5 % before, 97.2 % after |
