@@ -66,7 +66,8 @@ std::string human_seconds(double seconds) {
 }
 
 std::string percent(double share) {
-  // Never all by rounding alone.
+  // Never all or nothing by rounding alone.
+  if (share > 0 && share < 0.0005) return "< 0.1 %";
   if (share < 1) share = std::min(share, 0.999);
   return fmt::format("{:.1f} %", 100 * share);
 }
@@ -80,6 +81,20 @@ std::string decibels(double number) {
 
 std::string times(double ratio) {
   return ratio > 0 ? fmt::format("{:.2f}x", ratio) : "-";
+}
+
+std::string counted(std::int64_t count, std::string_view word) {
+  return fmt::format("{} {}{}", with_commas(count), word, count == 1 ? "" : "s");
+}
+
+std::string size_change(std::int64_t before, std::int64_t after) {
+  if (before == after) return "the same size";
+  const std::string_view word = after < before ? "smaller" : "larger";
+  if (before <= 0 || after <= 0) return std::string(word);
+  const double ratio = static_cast<double>(before) / static_cast<double>(after);
+  // Where "1.00x" would say nothing, and for what has grown.
+  if (ratio < 1.01) return fmt::format("{} {}", percent(std::abs(1 / ratio - 1)), word);
+  return fmt::format("{} {}", times(ratio), word);
 }
 
 std::string place_of(const Shape& shape, std::int64_t index) {

@@ -156,15 +156,21 @@ std::string report_markdown(const Report& report) {
   for (const auto& [name, value] : report.facts) {
     text += fmt::format("| {} | | {} |\n", plain(name), plain(value));
   }
-  text += fmt::format(
-      "\n**{} smaller.** {} parameters are compressed: RMSE {}, SQNR {} against the "
-      "source, {} of them zero.\n",
-      times(totals.ratio), part_of(totals.compressed_parameters, totals.parameters),
-      significant(totals.rmse), decibels(totals.sqnr_db),
-      percent(totals.compressed_parameters > 0
-                  ? static_cast<double>(totals.zeros) /
-                        static_cast<double>(totals.compressed_parameters)
-                  : 0));
+  text +=
+      fmt::format("\n**{}.** ", size_change(report.source.bytes, report.output.bytes));
+  if (totals.compressed > 0) {
+    text += fmt::format(
+        "{} parameters are compressed: RMSE {}, SQNR {} against the source, {} of them "
+        "zero.\n",
+        part_of(totals.compressed_parameters, totals.parameters),
+        significant(totals.rmse), decibels(totals.sqnr_db),
+        percent(totals.compressed_parameters > 0
+                    ? static_cast<double>(totals.zeros) /
+                          static_cast<double>(totals.compressed_parameters)
+                    : 0));
+  } else {
+    text += "Nothing was compressed.\n";
+  }
   for (const std::string& warning : report.warnings) {
     text += fmt::format("\n> **Warning.** {}\n", plain(warning));
   }
@@ -176,9 +182,8 @@ std::string report_markdown(const Report& report) {
                      : "\n### Tensors\n\n" + tensor_table(report);
   }
   text += fmt::format(
-      "\n{}, {} of the source per second; {} thread{}, {}{}{}.\n",
-      human_seconds(report.seconds), human_bytes(totals.bytes_per_second),
-      report.environment.threads, report.environment.threads == 1 ? "" : "s",
+      "\n{}, {} of the source per second; {}, {}{}{}.\n", human_seconds(report.seconds),
+      human_bytes(totals.bytes_per_second), counted(report.environment.threads, "thread"),
       plain(report.environment.isa), report.environment.cpu.empty() ? "" : ", ",
       plain(report.environment.cpu));
   return text;

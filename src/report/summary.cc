@@ -13,7 +13,7 @@ constexpr std::size_t kWorst = 5;
 
 std::string actions(const ReportTotals& totals) {
   std::string text =
-      fmt::format("{} tensors: {} compressed, {} kept", with_commas(totals.tensors),
+      fmt::format("{}: {} compressed, {} kept", counted(totals.tensors, "tensor"),
                   with_commas(totals.compressed), with_commas(totals.kept));
   if (totals.aliased > 0)
     text += fmt::format(", {} aliased", with_commas(totals.aliased));
@@ -42,13 +42,16 @@ std::string report_summary(const Report& report) {
   const ReportTotals totals = report_totals(report);
   std::string text = fmt::format("{} -> {}\n", one_line(report.source.path),
                                  one_line(report.output.path));
-  text += fmt::format("  {} parameters compressed; {}\n",
-                      part_of(totals.compressed_parameters, totals.parameters),
-                      actions(totals));
-  text += fmt::format("  {} -> {} on disk, {} smaller, {:.2f} bits per weight\n",
+  const std::string share =
+      part_of(totals.compressed_parameters, totals.parameters) + " parameters compressed";
+  text +=
+      fmt::format("  {}; {}\n", totals.compressed > 0 ? share : "nothing was compressed",
+                  actions(totals));
+  text += fmt::format("  {} -> {} on disk, {}, {:.2f} bits per weight\n",
                       human_bytes(static_cast<double>(report.source.bytes)),
                       human_bytes(static_cast<double>(report.output.bytes)),
-                      times(totals.ratio), totals.bits_per_weight);
+                      size_change(report.source.bytes, report.output.bytes),
+                      totals.bits_per_weight);
   if (totals.compressed > 0) {
     const double zeros = static_cast<double>(totals.zeros) /
                          static_cast<double>(totals.compressed_parameters);
@@ -64,9 +67,9 @@ std::string report_summary(const Report& report) {
   for (const std::string& warning : report.warnings) {
     text += fmt::format("  warning: {}\n", one_line(warning));
   }
-  text += fmt::format("  {}, {}/s, {} thread{}, {}\n", human_seconds(report.seconds),
-                      human_bytes(totals.bytes_per_second), report.environment.threads,
-                      report.environment.threads == 1 ? "" : "s",
+  text += fmt::format("  {}, {}/s, {}, {}\n", human_seconds(report.seconds),
+                      human_bytes(totals.bytes_per_second),
+                      counted(report.environment.threads, "thread"),
                       one_line(report.environment.isa));
   return text;
 }

@@ -37,9 +37,42 @@ TEST(ReportSummary, OfNothingIsShort) {
   report.environment = {1, "sse4", ""};
   EXPECT_EQ(report_summary(report),
             " -> \n"
-            "  0 of 0 (0.0 %) parameters compressed; 0 tensors: 0 compressed, 0 kept\n"
-            "  0 B -> 0 B on disk, - smaller, 0.00 bits per weight\n"
+            "  nothing was compressed; 0 tensors: 0 compressed, 0 kept\n"
+            "  0 B -> 0 B on disk, the same size, 0.00 bits per weight\n"
             "  0.00 s, 0 B/s, 1 thread, sse4\n");
+}
+
+// One tensor, kept in a file that has grown.
+Report kept_report() {
+  Report report = example_report();
+  report.tensors = {report.tensors[2]};
+  report.source.bytes = 504808;
+  report.output.bytes = 505936;
+  return report;
+}
+
+TEST(ReportSummary, SaysThatNothingWasCompressed) {
+  const std::string text = report_summary(kept_report());
+  EXPECT_NE(text.find("  nothing was compressed; 1 tensor: 0 compressed, 1 kept\n"
+                      "  493.0 KiB -> 494.1 KiB on disk, 0.2 % larger, "),
+            std::string::npos)
+      << text;
+}
+
+TEST(ReportMarkdown, SaysThatNothingWasCompressed) {
+  const std::string text = report_markdown(kept_report());
+  EXPECT_NE(text.find("\n**0.2 % larger.** Nothing was compressed.\n"), std::string::npos)
+      << text;
+}
+
+TEST(ReportText, SizesAreComparedInWords) {
+  EXPECT_EQ(report::size_change(400, 100), "4.00x smaller");
+  EXPECT_EQ(report::size_change(1000, 995), "0.5 % smaller");
+  EXPECT_EQ(report::size_change(100000, 100001), "< 0.1 % larger");
+  EXPECT_EQ(report::size_change(100, 250), "150.0 % larger");
+  EXPECT_EQ(report::size_change(7, 7), "the same size");
+  EXPECT_EQ(report::size_change(0, 7), "larger");
+  EXPECT_EQ(report::size_change(7, 0), "smaller");
 }
 
 TEST(ReportSummary, NamesCannotCommandATerminal) {
