@@ -129,20 +129,25 @@ const showGroups = by => {
   const groups = groupBy(by === "layer" ? layer : kind);
   const most = Math.max(1, ...groups.map(group => Math.max(group.before, group.after)));
   const known = groups.map(group => group.sqnr).filter(Number.isFinite);
-  const low = Math.min(0, Math.floor(Math.min(...known, 0) / 10) * 10);
-  const high = Math.max(low + 10, Math.ceil(Math.max(...known, 20) / 10) * 10);
-  const step = (high - low) / 10 > 6 ? 20 : 10;
+  // Few ticks: they have room for "dB" on a phone, too.
+  const least = Math.min(...known, 0), greatest = Math.max(...known, 20);
+  const step = [10, 20, 50, 100, 200, 500].find(size => greatest - least <= 3 * size) || 1000;
+  const low = Math.floor(least / step) * step, high = Math.ceil(greatest / step) * step;
   const at = db => 100 * (Math.min(Math.max(db, low), high) - low) / (high - low);
   // The worst tenth, and at least one of several.
   const ordered = [...known].sort((a, b) => a - b);
   const limit = ordered.length > 2 ? ordered[Math.max(0, Math.ceil(ordered.length / 10) - 1)] : -Infinity;
   const ticks = el("div", {class: "ticks"});
   for (let db = low; db <= high; db += step) {
-    ticks.append(styled(el("span", {}, String(db)), {left: `${at(db)}%`}));
+    ticks.append(styled(el("span", {}, `${db} dB`), {left: `${at(db)}%`}));
   }
   box.append(el("div", {class: "axis", "aria-hidden": "true"},
     el("span", {}, by === "layer" ? "layer" : "kind"), el("span", {}, "size before and after"), el("span"), ticks,
     el("span", {class: "db"}, "SQNR")));
+  const key = (cls, text) => el("span", {}, el("i", {class: cls}), text);
+  byId("legend").replaceChildren(key("before", "bytes before"), key("after", "bytes after"),
+    ...known.length > 0 ? [key("dot", "SQNR: higher is better")] : [],
+    ...known.some(db => db <= limit) ? [key("dot bad", "the lowest tenth, at least one")] : []);
   for (const group of groups) {
     const bad = group.sqnr <= limit;
     const dots = styled(el("span", {class: "dots"}), {});

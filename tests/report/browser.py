@@ -13,22 +13,29 @@ import sys
 
 from playwright.sync_api import sync_playwright
 
-from make_report import HOSTILE, make_report
+from make_report import HOSTILE, make_odd_report, make_report, make_sorted_report
 
 SIZES = {"desktop": (1280, 900), "phone": (390, 844)}
 
 
 def make_pages(pith, folder):
     pages = {}
-    for name, layers in {"one": 0, "model": 22, "large": 111}.items():
+    norm = next(tensor for tensor in make_report(1)["tensors"] if tensor["action"] == "kept")
+    reports = {
+        "one": make_report(0),
+        "model": make_report(22),
+        "large": make_report(111),
+        "sorted": make_sorted_report(300),
+        "odd": make_odd_report(),
+        "empty": make_report(0) | {"tensors": [], "stages": [], "seconds": 0},
+        "kept": make_report(0) | {"tensors": [norm]},
+    }
+    reports["kept"]["source"]["bytes"], reports["kept"]["output"]["bytes"] = 504808, 505936
+    for name, report in reports.items():
         source = folder / f"{name}.json"
-        source.write_text(json.dumps(make_report(layers)))
+        source.write_text(json.dumps(report))
         pages[name] = folder / f"{name}.html"
         subprocess.run([pith, "report", source, "-o", pages[name], "--force"], check=True)
-    empty = make_report(0) | {"tensors": [], "stages": [], "seconds": 0}
-    (folder / "empty.json").write_text(json.dumps(empty))
-    pages["empty"] = folder / "empty.html"
-    subprocess.run([pith, "report", folder / "empty.json", "-o", pages["empty"], "--force"], check=True)
     return pages
 
 
@@ -82,11 +89,17 @@ def check_sorting(page):
     assert names.index("model.layers.2.mlp.up_proj.weight") < names.index("model.layers.10.mlp.up_proj.weight")
 
 
-def check_choosing(page):
-    def row_of(name):
-        return page.locator(f'#table tbody tr:has(td[title="{name}"])')
+def row_of(page, name):
+    return page.locator(f'#table tbody tr:has(td[title="{name}"])')
 
-    row = row_of("model.layers.7.mlp.gate_proj.weight")
+
+def choose(page, name):
+    row_of(page, name).click()
+    assert page.inner_text("#detail h3") == name
+
+
+def check_choosing(page):
+    row = row_of(page, "model.layers.7.mlp.gate_proj.weight")
     row.click()
     assert page.inner_text("#detail h3") == "model.layers.7.mlp.gate_proj.weight"
     assert row.get_attribute("aria-selected") == "true"
@@ -95,12 +108,29 @@ def check_choosing(page):
         "() => new Set(document.querySelector('#detail canvas').getContext('2d').getImageData(0, 0, 32, 32).data).size"
     )
     assert painted > 20, "the sparsity picture is empty"
-    row_of("model.layers.7.input_layernorm.weight").click()
+    row_of(page, "model.layers.7.input_layernorm.weight").click()
     assert page.locator("#detail svg").count() == 0 and "kept" in page.inner_text("#detail")
     page.keyboard.press("ArrowUp")
     page.keyboard.press("Enter")
     assert page.inner_text("#detail h3") == page.get_attribute("tr[aria-selected=true] td.name", "title")
     assert "layernorm" not in page.inner_text("#detail h3"), page.inner_text("#detail h3")
+
+
+def check_scale(page):
+    """All dots are on one scale, and the ticks above them too."""
+    places = page.eval_on_selector_all(
+        ".ticks, .dots", "all => all.map(e => e.getBoundingClientRect()).map(r => `${r.left} ${r.width}`)"
+    )
+    assert len(places) > 20 and len(set(places)) == 1, set(places)
+    assert page.is_visible(".ticks") and page.locator(".dots").first.bounding_box()["width"] > 100
+    ticks = page.eval_on_selector_all(".ticks span", "all => all.map(tick => tick.innerText)")
+    assert ticks == ["0 dB", "20 dB", "40 dB", "60 dB"], ticks
+
+
+def check_legend(page):
+    legend = page.inner_text("#legend")
+    for text in ("bytes before", "bytes after", "higher is better", "the lowest tenth"):
+        assert text in legend, legend
 
 
 def check_finding(page, tensors):
@@ -147,6 +177,8 @@ def main():
             tensors = len(make_report(22)["tensors"])
             assert page.locator("#table tbody tr").count() == tensors
             assert "2.99" in page.inner_text("h1"), page.inner_text("h1")
+            check_legend(page)
+            check_scale(page)
             check_sorting(page)
             check_choosing(page)
             check_finding(page, tensors)
@@ -159,6 +191,8 @@ def main():
             assert page.locator("#table tbody tr").count() == 300
             page.click("text=show all")
             assert page.locator("#table tbody tr").count() == len(make_report(111)["tensors"])
+        with Visit(browser, pages["model"], "phone") as page:
+            check_scale(page)
         with Visit(browser, pages["empty"]) as page:
             assert page.is_visible("h1") and not page.is_visible("#table")
         for name, path in pages.items():

@@ -2,6 +2,8 @@
 
     make_report(layers=111)   # a language model of 1,001 tensors
     make_report(layers=0)     # one tensor, whose name would like to be a script
+    make_sorted_report(300)   # as many layers, sorted by name: 0, 1, 10, 100, ...
+    make_odd_report()         # a few small tensors, each with something to look at
 
 Only what `pith report` reads is made; it computes all other figures.
 """
@@ -9,6 +11,7 @@ Only what `pith report` reads is made; it computes all other figures.
 import math
 import random
 
+TURNED = "turned\u202e.\x1b\nweight"
 HOSTILE = "layers.0.</script><img src=x onerror=alert(1)>&'\"`|.weight"
 
 
@@ -105,3 +108,35 @@ def make_report(layers):
         "stages": [stage("prune", "0.5 by L1", before), stage("quantize", "int8 row f32", after)],
         "tensors": tensors,
     }
+
+
+def make_sorted_report(layers):
+    rng = random.Random(1)
+    names = sorted(f"model.layers.{number}.self_attn.q_proj.weight" for number in range(layers))
+    tensors = [
+        compressed(name, [64, 64], "int8 row f32", 8.5, 0, 20 if ".77." in name else 40 + rng.random(), rng)
+        for name in names
+    ]
+    return make_report(0) | {"tensors": tensors}
+
+
+def make_odd_report():
+    rng = random.Random(1)
+    pruned = "prune 0.5 l1, int8 row f32"
+    tensors = [
+        compressed("int4", [64, 128], "int4 block(32) f16", 4.5, 0, 20, rng),
+        compressed("int8", [128, 128], "int8 row f32", 8.1, 0, 40, rng),
+        compressed("whole", [8, 8], "int8 row f32", 8.5, 0, 40, rng),
+        compressed("wide", [64, 128], pruned, 8.1, 0.5, 12, rng),
+        compressed("tall", [500, 2], pruned, 8.1, 0.5, 12, rng),
+        compressed("kernels", [32, 4, 3, 3], pruned, 8.1, 0.5, 12, rng),
+        compressed(TURNED, [8, 8], "int8 row f32", 8.5, 0, 40, rng),
+    ]
+    tensors[1]["codes"]["counts"][63] = 1
+    for picture, bins in (("weights", 64), ("codes", 64)):
+        tensors[2][picture]["counts"] = [1] * bins
+    report = make_report(0) | {"tensors": tensors}
+    for files, bytes_of in (("source", "bytes_before"), ("output", "bytes_after")):
+        report[files] = report[files] | {"bytes": sum(tensor[bytes_of] for tensor in tensors)}
+    report["output"]["bytes"] += 2000
+    return report
