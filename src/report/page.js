@@ -32,8 +32,15 @@ const bytes = number => {
   return `${number.toFixed(1)} ${units[unit]}`;
 };
 const times = ratio => ratio > 0 ? `${ratio.toFixed(ratio < 100 ? 2 : 0)}\u00d7` : "\u2013";
-// Never all by rounding alone.
-const percent = share => share < 1 && share > .9995 ? "99.9 %" : `${(100 * share).toFixed(1)} %`;
+// Never all or nothing by rounding alone.
+const percent = share => share < 1 && share > .9995 ? "99.9 %" : share > 0 && share < .0005 ? "< 0.1 %" :
+  `${(100 * share).toFixed(1)} %`;
+const change = (before, after) => {
+  if (before === after) return "the same size";
+  const word = after < before ? "smaller" : "larger";
+  if (before === 0 || after === 0) return word;
+  return `${before < 1.01 * after ? percent(Math.abs(after / before - 1)) : times(before / after)} ${word}`;
+};
 const short = number => {
   if (number === null) return "\u221e";
   if (number === 0) return "0";
@@ -280,7 +287,7 @@ const tableHead = () => {
 };
 
 // The chosen tensor
-const histogram = (counts, low, high, cls, label) => {
+const histogram = ({counts, low, high}, cls, label) => {
   const width = 320, height = 92, base = 78;
   const ordered = [...counts].sort((a, b) => b - a);
   const sum = counts.reduce((a, b) => a + b, 0) || 1;
@@ -288,15 +295,21 @@ const histogram = (counts, low, high, cls, label) => {
   const cut = ordered.length > 2 && ordered[1] > 0 && ordered[0] > 2.5 * ordered[1];
   const top = Math.max(1, cut ? 1.35 * ordered[1] : ordered[0]);
   const step = width / counts.length, gap = step > 3 ? Math.min(1.2, step / 5) : 0;
+  const size = (high - low) / counts.length;
+  // Codes are whole numbers: a bin has one or some of them, and `high` is none.
+  const codes = cls === "codes" && Number.isInteger(size) && Number.isInteger(low);
+  const bin = i => {
+    const from = low + size * i;
+    return !codes ? `${short(from)} to ${short(from + size)}` : size === 1 ? String(from) : `${from} to ${from + size - 1}`;
+  };
   const picture = svg("svg", {viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": label});
   const bars = svg("g", {class: `bars ${cls}`});
   counts.forEach((count, i) => {
     if (count === 0) return;
     const tall = Math.max(1, (base - 10) * Math.min(count, top) / top);
-    const from = low + (high - low) * i / counts.length, to = low + (high - low) * (i + 1) / counts.length;
     bars.append(svg("rect", {class: "hit", x: (i * step + gap / 2).toFixed(2), y: (base - tall).toFixed(2),
       width: Math.max(.6, step - gap).toFixed(2), height: tall.toFixed(2)},
-      svg("title", {}, `${short(from)} to ${short(to)}: ${percent(count / sum)}`)));
+      svg("title", {}, `${bin(i)}: ${percent(count / sum)}`)));
   });
   picture.append(bars);
   if (cut) {
@@ -308,6 +321,13 @@ const histogram = (counts, low, high, cls, label) => {
   }
   picture.append(svg("path", {class: "base", d: `M0 ${base + .5}H${width}`}));
   const mark = (value, x, anchor) => picture.append(svg("text", {x, y: base + 12, "text-anchor": anchor}, short(value)));
+  if (codes) {
+    // Under the middle of the bar that has the code.
+    for (const code of new Set([low, ...low < 0 && high > 0 ? [0] : [], high - 1])) {
+      mark(code, (Math.floor((code - low) / size) + .5) * step, "middle");
+    }
+    return picture;
+  }
   mark(low, 0, "start");
   mark(high, width, "end");
   if (low < 0 && high > 0) mark(0, width * -low / (high - low), "middle");
@@ -365,15 +385,20 @@ const choose = (tensor, byHand) => {
   about.append(list);
   if (tensor.checksum) about.append(el("p", {class: "sum"}, `xxh3 ${tensor.checksum}`));
   const pictures = [];
-  const sampled = h => `${commas(h.counts.reduce((a, b) => a + b, 0))} sampled`;
+  const sampled = h => {
+    const count = h.counts.reduce((a, b) => a + b, 0);
+    // What is not finite is in no histogram.
+    const all = count + (tensor.error ? tensor.error.non_finite : 0) >= elements(tensor);
+    return all ? `all ${commas(count)}` : `${commas(count)} sampled`;
+  };
   const distributions = el("div");
   if (tensor.weights) {
     distributions.append(el("h4", {}, "Weights before", el("span", {}, sampled(tensor.weights))),
-      histogram(tensor.weights.counts, tensor.weights.low, tensor.weights.high, "", "histogram of the weights"));
+      histogram(tensor.weights, "", "histogram of the weights"));
   }
   if (tensor.codes) {
     distributions.append(el("h4", {}, "Codes", el("span", {}, sampled(tensor.codes))),
-      histogram(tensor.codes.counts, tensor.codes.low, tensor.codes.high, "codes", "histogram of the codes"));
+      histogram(tensor.codes, "codes", "histogram of the codes"));
   }
   if (distributions.firstChild) pictures.push(distributions);
   if (tensor.nonzeros) {

@@ -133,6 +133,37 @@ def check_legend(page):
         assert text in legend, legend
 
 
+def check_codes(page):
+    def marks():
+        return page.eval_on_selector_all(
+            "#detail svg:has(.codes) > text", "all => all.map(t => [t.textContent, Number(t.getAttribute('x'))])"
+        )
+
+    def bars():
+        return dict(
+            page.eval_on_selector_all(
+                "#detail .codes rect",
+                """all => all.map(r => [r.textContent.split(':')[0],
+                   Number(r.getAttribute('x')) + Number(r.getAttribute('width')) / 2])""",
+            )
+        )
+
+    choose(page, "int4")
+    assert [text for text, _ in marks()] == ["-8", "0", "7"], marks()
+    assert set(bars()) == {str(code) for code in range(-7, 8)}
+    for text, x in marks()[1:]:
+        assert abs(bars()[text] - x) < 0.1, (text, x, bars())
+    choose(page, "int8")
+    assert [text for text, _ in marks()] == ["-128", "0", "127"], marks()
+    assert abs(bars()["0 to 3"] - marks()[1][1]) < 0.1 and "124 to 127" in bars()
+    titles = page.eval_on_selector_all("#detail rect", "all => all.map(r => r.textContent)")
+    assert not any("0.0 %" in title.split(":")[1] for title in titles)
+    assert "124 to 127: < 0.1 %" in titles, titles
+    assert "sampled" in page.inner_text("#detail")
+    choose(page, "whole")
+    assert "sampled" not in page.inner_text("#detail") and "all 64" in page.inner_text("#detail")
+
+
 def check_finding(page, tensors):
     page.fill("#filter", "DOWN_PROJ")
     assert page.locator("#table tbody tr").count() == 22
@@ -193,6 +224,8 @@ def main():
             assert page.locator("#table tbody tr").count() == len(make_report(111)["tensors"])
         with Visit(browser, pages["model"], "phone") as page:
             check_scale(page)
+        with Visit(browser, pages["odd"]) as page:
+            check_codes(page)
         with Visit(browser, pages["empty"]) as page:
             assert page.is_visible("h1") and not page.is_visible("#table")
         for name, path in pages.items():
