@@ -21,6 +21,17 @@ const svg = (tag, attributes, ...children) =>
 // Styles are set by the program: the page works where inline styles are forbidden.
 const styled = (node, style) => { Object.assign(node.style, style); return node; };
 
+// Text from files on one line: what would end it or turn its direction is escaped, as in the
+// other texts of a report.
+const unseen = /[\u0000-\u001f\u007f-\u009f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]/g;
+const line = text => text.replace(unseen, c => {
+  const code = c.charCodeAt(0), hex = digits => code.toString(16).padStart(digits, "0");
+  return c === "\n" ? "\\n" : code < 0x80 ? `\\x${hex(2)}` : code < 0x100 ? `\\xc2\\x${hex(2)}` : `\\u${hex(4)}`;
+});
+// A name, which may be cut into lines behind its dots.
+const named = text => el("bdi", {},
+  ...line(text).split(".").flatMap((part, i) => i > 0 ? [".", el("wbr"), part] : [part]));
+
 // Figures, as in the other texts of a report.
 const commas = number => number.toLocaleString("en-US");
 const bytes = number => {
@@ -66,7 +77,7 @@ const sqnr = tensor => !tensor.error ? undefined :
 
 // The first screen
 const hero = () => {
-  byId("tool").textContent = `report of ${report.tool}`;
+  byId("tool").textContent = `report of ${line(report.tool)}`;
   const after = report.output.bytes, before = report.source.bytes;
   byId("headline").append(
     totals.ratio >= 1 || totals.ratio === 0 ? `${times(totals.ratio)} smaller ` : `${times(1 / totals.ratio)} larger `,
@@ -97,8 +108,8 @@ const hero = () => {
   if (report.seconds > 0) {
     fact("time", seconds(report.seconds), `${bytes(totals.bytes_per_second)}/s of the source`);
   }
-  for (const {name, value} of report.facts) fact(name, value);
-  for (const warning of report.warnings) byId("warnings").append(el("li", {}, warning));
+  for (const {name, value} of report.facts) fact(line(name), line(value));
+  for (const warning of report.warnings) byId("warnings").append(el("li", {}, line(warning)));
 };
 
 // Groups: by layer, or by what a tensor is in its layer
@@ -165,8 +176,8 @@ const showGroups = by => {
     const text = group.sqnr === undefined ? "" : Number.isFinite(group.sqnr) ? `${group.sqnr.toFixed(1)} dB` :
       group.sqnr > 0 ? "exact" : "\u2212\u221e";
     const row = el("button", {type: "button", class: "group", "aria-pressed": "false",
-      title: `${group.name}\n${plural(group.tensors.length, "tensor")}, ${commas(group.before)} \u2192 ${commas(group.after)} bytes`},
-      el("span", {class: "name"}, el("bdi", {}, group.name)),
+      title: `${line(group.name)}\n${plural(group.tensors.length, "tensor")}, ${commas(group.before)} \u2192 ${commas(group.after)} bytes`},
+      el("span", {class: "name"}, el("bdi", {}, line(group.name))),
       el("span", {class: "sizes"},
         styled(el("i"), {width: `${100 * group.before / most}%`}),
         styled(el("i"), {width: `${100 * group.after / most}%`, display: group.after > 0 ? "" : "none"})),
@@ -185,13 +196,10 @@ const showGroups = by => {
 };
 
 // The table
-// Long names keep both ends: the layer and the part.
-const middle = (text, most) => text.length <= most ? text :
-  `${text.slice(0, Math.floor(most / 2) - 1)}\u2026${text.slice(-Math.ceil(most / 2))}`;
+const storedAs = tensor => tensor.action === "compressed" ? line(tensor.scheme) : tensor.action;
 const columns = [
-  {name: "tensor", text: true, cls: "name", value: t => t.name, show: t => middle(t.name, 36), title: t => t.name},
-  {name: "stored as", text: true, cls: "scheme", value: t => t.scheme || t.action,
-   show: t => t.action === "compressed" ? t.scheme : t.action, title: t => t.scheme},
+  {name: "tensor", text: true, cls: "name", value: t => t.name, show: t => named(t.name), title: t => line(t.name)},
+  {name: "stored as", text: true, cls: "scheme", value: storedAs, show: storedAs, title: t => line(t.scheme)},
   {name: "before", value: t => t.bytes_before, show: t => bytes(t.bytes_before), title: t => `${commas(t.bytes_before)} bytes`},
   {name: "after", value: t => t.bytes_after, show: t => bytes(t.bytes_after), title: t => `${commas(t.bytes_after)} bytes`},
   {name: "ratio", value: t => t.ratio, show: t => times(t.ratio)},
@@ -200,7 +208,7 @@ const columns = [
   {name: "RMSE", value: t => t.error ? t.error.rmse ?? Infinity : undefined, show: t => short(t.error.rmse)},
   {name: "max error", value: t => t.error ? t.error.max_error ?? Infinity : undefined, show: t => short(t.error.max_error)},
   {name: "shape", value: elements, show: t => t.shape.join(" \u00d7 ") || "scalar"},
-  {name: "from", text: true, value: t => t.dtype, show: t => t.dtype},
+  {name: "from", text: true, value: t => t.dtype, show: t => line(t.dtype)},
 ];
 const view = {column: null, descending: false, text: "", only: null, rows: 300, chosen: null};
 const collator = new Intl.Collator("en", {numeric: true});
@@ -361,10 +369,10 @@ const choose = (tensor, byHand) => {
   view.chosen = tensor;
   for (const row of byId("table").tBodies[0].rows) row.setAttribute("aria-selected", String(row.tensor === tensor));
   const about = el("div", {},
-    el("h3", {}, tensor.name),
-    el("p", {class: "what"}, [`${tensor.dtype} [${tensor.shape.join(", ")}]`,
+    el("h3", {}, named(tensor.name)),
+    el("p", {class: "what"}, line([`${tensor.dtype} [${tensor.shape.join(", ")}]`,
       tensor.action === "compressed" ? tensor.scheme : tensor.action === "aliased" ? `same as ${tensor.alias_of}` : tensor.action,
-      tensor.rule].filter(Boolean).join(" \u00b7 ")));
+      tensor.rule].filter(Boolean).join(" \u00b7 "))));
   const list = el("dl", {class: "figures"});
   const figure = (name, value, title) => list.append(el("div", {title}, el("dt", {}, name), el("dd", {}, value)));
   figure("before", bytes(tensor.bytes_before), `${commas(tensor.bytes_before)} bytes`);
@@ -424,13 +432,13 @@ const rest = () => {
   byId("stages").append(
     el("thead", {}, el("tr", {}, ...heads.map((head, i) => el("th", {scope: "col", class: i < texts ? "text" : ""}, head)))),
     el("tbody", {}, ...report.stages.map(s => el("tr", {},
-      ...[s.name, s.options, commas(s.processed), commas(s.skipped), commas(s.parameters), commas(s.nonzero_after),
+      ...[line(s.name), line(s.options), commas(s.processed), commas(s.skipped), commas(s.parameters), commas(s.nonzero_after),
         percent(s.sparsity), commas(s.bytes_before), commas(s.bytes_after), times(s.ratio)]
         .map((text, i) => el("td", {class: i < texts ? "text" : ""}, text))))));
   if (report.stages.length === 0) byId("stages").closest("section").hidden = true;
-  byId("recipe").textContent = report.recipe || "none";
+  byId("recipe").textContent = report.recipe.split("\n").map(line).join("\n") || "none";
   const row = (name, value) => {
-    if (value) byId("environment").append(el("div", {}, el("dt", {}, name), el("dd", {}, value)));
+    if (value) byId("environment").append(el("div", {}, el("dt", {}, name), el("dd", {}, line(value))));
   };
   row("tool", report.tool);
   row("processor", report.environment.cpu);

@@ -13,7 +13,7 @@ import sys
 
 from playwright.sync_api import sync_playwright
 
-from make_report import HOSTILE, make_odd_report, make_report, make_sorted_report
+from make_report import HOSTILE, TURNED, make_odd_report, make_report, make_sorted_report
 
 SIZES = {"desktop": (1280, 900), "phone": (390, 844)}
 
@@ -84,8 +84,10 @@ def check_sorting(page):
     shown = [text for text in column(page, 7) if text]
     decibels = [float(text.split()[0]) for text in shown]
     assert decibels == sorted(decibels) and column(page, 7)[-1] == ""
+    page.click("#table th button:has-text('stored as')")
+    assert column(page, 2) == sorted(column(page, 2)) and "kept" in column(page, 2), column(page, 2)
     page.click("#table th button:has-text('tensor')")
-    names = column(page, 1, "title")
+    names = column(page, 1)
     assert names.index("model.layers.2.mlp.up_proj.weight") < names.index("model.layers.10.mlp.up_proj.weight")
 
 
@@ -164,6 +166,17 @@ def check_codes(page):
     assert "sampled" not in page.inner_text("#detail") and "all 64" in page.inner_text("#detail")
 
 
+def check_names(page):
+    """Names cannot turn the text around them."""
+    seen = "turned\\u202e.\\x1b\\nweight"
+    assert seen in column(page, 1) and seen in column(page, 1, "title")
+    assert page.locator("td.name > bdi").count() == len(column(page, 1))
+    page.locator("#table tbody tr", has_text="turned").click()
+    assert page.inner_text("#detail h3 > bdi") == seen
+    assert TURNED not in page.inner_text("body") and "\u202e" not in page.inner_text("body")
+    assert seen.split(".")[0] in page.eval_on_selector_all(".group bdi", "all => all.map(name => name.innerText)")
+
+
 def check_finding(page, tensors):
     page.fill("#filter", "DOWN_PROJ")
     assert page.locator("#table tbody tr").count() == 22
@@ -226,6 +239,7 @@ def main():
             check_scale(page)
         with Visit(browser, pages["odd"]) as page:
             check_codes(page)
+            check_names(page)
         with Visit(browser, pages["empty"]) as page:
             assert page.is_visible("h1") and not page.is_visible("#table")
         for name, path in pages.items():
