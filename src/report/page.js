@@ -228,6 +228,17 @@ const shown = () => {
   return list;
 };
 
+const rows = () => [...byId("table").tBodies[0].rows];
+const rowOf = tensor => rows().find(row => row.tensor === tensor);
+// One row is a stop of the Tab key; from there the arrows, Home and End move on.
+const rove = to => { for (const row of rows()) row.tabIndex = row === to ? 0 : -1; };
+// Moves the table, not the page.
+const reveal = row => {
+  const box = row.closest(".scroll"), top = row.offsetTop - byId("table").tHead.offsetHeight;
+  const seen = top >= box.scrollTop && row.offsetTop + row.offsetHeight <= box.scrollTop + box.clientHeight;
+  if (!seen) box.scrollTop = top;
+};
+
 const showTable = () => {
   const list = shown();
   const body = document.createDocumentFragment();
@@ -241,11 +252,12 @@ const showTable = () => {
       row.append(cell);
     }
     row.addEventListener("click", () => choose(tensor, true));
-    row.tabIndex = 0;
+    row.tabIndex = -1;
     row.tensor = tensor;
     body.append(row);
   }
   byId("table").tBodies[0].replaceChildren(body);
+  rove(rowOf(view.chosen) || rows()[0]);
   const more = byId("more");
   more.replaceChildren();
   const narrowed = list.length < tensors.length;
@@ -267,12 +279,13 @@ const showTable = () => {
   }
 };
 
-// Rows by the keyboard: up and down move, Enter and the space bar choose.
+// Rows by the keyboard: arrows, Home and End move, Enter and the space bar choose.
 byId("table").addEventListener("keydown", event => {
   const row = event.target.closest("tbody tr");
   if (!row || event.target !== row) return;
-  const next = {ArrowDown: row.nextElementSibling, ArrowUp: row.previousElementSibling}[event.key];
-  if (next) next.focus();
+  const next = {ArrowDown: row.nextElementSibling, ArrowUp: row.previousElementSibling,
+    Home: row.parentElement.firstElementChild, End: row.parentElement.lastElementChild}[event.key];
+  if (next) { rove(next); next.focus(); }
   if (event.key === "Enter" || event.key === " ") choose(row.tensor, true);
   if (next || event.key === " ") event.preventDefault();
 });
@@ -367,7 +380,9 @@ const thumbnail = nonzeros => {
 const choose = (tensor, byHand) => {
   if (!tensor) return;
   view.chosen = tensor;
-  for (const row of byId("table").tBodies[0].rows) row.setAttribute("aria-selected", String(row.tensor === tensor));
+  for (const row of rows()) row.setAttribute("aria-selected", String(row.tensor === tensor));
+  const chosen = rowOf(tensor);
+  if (chosen) { rove(chosen); reveal(chosen); }
   const about = el("div", {},
     el("h3", {}, named(tensor.name)),
     el("p", {class: "what"}, line([`${tensor.dtype} [${tensor.shape.join(", ")}]`,
@@ -417,7 +432,9 @@ const choose = (tensor, byHand) => {
   }
   const box = byId("detail");
   box.replaceChildren(about, ...pictures);
-  if (byHand && matchMedia("(max-width: 60rem)").matches) box.scrollIntoView({block: "nearest"});
+  // The page moves only so far that the first figures are seen, and never past the row.
+  const hidden = box.getBoundingClientRect().top + 160 - innerHeight;
+  if (byHand && chosen && hidden > 0) scrollBy(0, Math.max(0, Math.min(hidden, chosen.getBoundingClientRect().top)));
 };
 
 const worstOf = list => list.reduce((worst, t) => {
@@ -474,8 +491,6 @@ const theme = () => {
 };
 
 byId("page").hidden = false;
-// A few tensors leave room for the chosen one below them.
-byId("detail").parentElement.classList.toggle("few", tensors.length <= 12);
 theme();
 hero();
 tableHead();

@@ -118,6 +118,43 @@ def check_choosing(page):
     assert "layernorm" not in page.inner_text("#detail h3"), page.inner_text("#detail h3")
 
 
+def check_keyboard(page):
+    focused = "document.activeElement.querySelector('td.name').title"
+    stops = page.locator("#table tbody tr[tabindex='0']")
+    page.focus("#table th:last-child button")
+    page.keyboard.press("Tab")
+    assert stops.evaluate("row => row === document.activeElement")
+    page.keyboard.press("Tab")
+    assert page.evaluate("!document.activeElement.closest('#table')")
+    stops.focus()
+    page.keyboard.press("End")
+    assert page.evaluate(focused) == "lm_head.weight"
+    page.keyboard.press("ArrowUp")
+    assert page.evaluate(focused) == "model.layers.21.post_attention_layernorm.weight"
+    page.keyboard.press("Home")
+    assert page.evaluate(focused) == "model.embed_tokens.weight"
+    page.keyboard.press("ArrowDown")
+    assert stops.count() == 1 and stops.evaluate("row => row === document.activeElement")
+
+
+def check_first_sight(page):
+    """The tensor that is shown is in view in its table, though it is none of the first, and the page is at its top."""
+    names = column(page, 1)
+    assert names.index(page.inner_text("#detail h3")) > 40
+    box, row = (page.locator(what).bounding_box() for what in (".tensors .scroll", "tr[aria-selected=true]"))
+    assert box["y"] < row["y"] and row["y"] + row["height"] <= box["y"] + box["height"], (box, row)
+    assert page.evaluate("scrollY") == 0
+
+
+def check_columns(page):
+    """All columns are in view, and all of every name."""
+    hidden = page.eval_on_selector(".tensors .scroll", "box => box.scrollWidth - box.clientWidth")
+    assert hidden <= 0, f"{hidden} pixels of the table are out of view"
+    cut = page.eval_on_selector_all("td.name", "cells => cells.filter(c => c.scrollWidth > c.clientWidth).length")
+    assert cut == 0
+    assert column(page, 1) == column(page, 1, "title")
+
+
 def check_scale(page):
     """All dots are on one scale, and the ticks above them too."""
     places = page.eval_on_selector_all(
@@ -127,6 +164,19 @@ def check_scale(page):
     assert page.is_visible(".ticks") and page.locator(".dots").first.bounding_box()["width"] > 100
     ticks = page.eval_on_selector_all(".ticks span", "all => all.map(tick => tick.innerText)")
     assert ticks == ["0 dB", "20 dB", "40 dB", "60 dB"], ticks
+
+
+def check_tapping(page):
+    """A row that is tapped stays where it is, or moves a little so that its details are seen."""
+    page.locator(".tensors .scroll").evaluate("box => scrollTo(0, box.getBoundingClientRect().bottom + scrollY - innerHeight)")
+    for number in (3, 2, 4):
+        before = page.evaluate("scrollY")
+        row = page.locator(f"#table tbody tr:nth-child({number})")
+        row.click()
+        moved = page.evaluate("scrollY") - before
+        assert 0 <= moved < 200, f"the page jumps by {moved} pixels"
+        assert 0 < row.bounding_box()["y"] < page.locator("#detail dl").bounding_box()["y"] < 844
+    assert moved == 0
 
 
 def check_legend(page):
@@ -223,6 +273,8 @@ def main():
             assert "2.99" in page.inner_text("h1"), page.inner_text("h1")
             check_legend(page)
             check_scale(page)
+            check_columns(page)
+            check_keyboard(page)
             check_sorting(page)
             check_choosing(page)
             check_finding(page, tensors)
@@ -237,6 +289,10 @@ def main():
             assert page.locator("#table tbody tr").count() == len(make_report(111)["tensors"])
         with Visit(browser, pages["model"], "phone") as page:
             check_scale(page)
+            check_tapping(page)
+        with Visit(browser, pages["sorted"]) as page:
+            check_first_sight(page)
+            check_columns(page)
         with Visit(browser, pages["odd"]) as page:
             check_codes(page)
             check_names(page)
