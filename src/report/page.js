@@ -1,7 +1,6 @@
 "use strict";
 (() => {
 const report = JSON.parse(document.getElementById("data").textContent);
-const tensors = report.tensors;
 const totals = report.totals;
 const byId = id => document.getElementById(id);
 
@@ -75,6 +74,30 @@ const place = (shape, index) => {
 const sqnr = tensor => !tensor.error ? undefined :
   tensor.error.sqnr_db === null ? (tensor.error.sum_error_squared === 0 ? Infinity : -Infinity) : tensor.error.sqnr_db;
 
+// Lists by the text that `key` gives, in the order of their first members.
+const gather = (list, key) => {
+  const found = new Map();
+  for (const item of list) {
+    const text = key(item);
+    if (!found.has(text)) found.set(text, []);
+    found.get(text).push(item);
+  }
+  return [...found];
+};
+// Names that differ by numbers only are counted among the places they have: 2 comes before 10.
+const collator = new Intl.Collator("en", {numeric: true});
+const counted = (list, name) => {
+  const ordered = [...list];
+  for (const [, places] of gather([...list.keys()], i => name(list[i]).replace(/\d+/g, "0"))) {
+    const sorted = places.map(i => list[i]).sort((a, b) => collator.compare(name(a), name(b)));
+    places.forEach((place, i) => { ordered[place] = sorted[i]; });
+  }
+  return ordered;
+};
+const layer = tensor => tensor.layer;
+const tensors = counted(gather(report.tensors, layer), ([name]) => name)
+  .flatMap(([, list]) => counted(list, tensor => tensor.name));
+
 // The first screen
 const hero = () => {
   byId("tool").textContent = `report of ${line(report.tool)}`;
@@ -113,28 +136,21 @@ const hero = () => {
 };
 
 // Groups: by layer, or by what a tensor is in its layer
-const groupBy = key => {
-  const groups = new Map();
-  for (const tensor of tensors) {
-    const name = key(tensor);
-    let group = groups.get(name);
-    if (!group) groups.set(name, group = {name, tensors: [], before: 0, after: 0, error: 0, signal: 0, measured: 0});
-    group.tensors.push(tensor);
+const groupBy = key => counted(gather(tensors, key), ([name]) => name).map(([name, list]) => {
+  const group = {name, tensors: list, before: 0, after: 0};
+  let error = 0, signal = 0;
+  for (const tensor of list) {
     group.before += tensor.bytes_before;
     group.after += tensor.bytes_after;
-    if (tensor.error) {
-      ++group.measured;
-      group.error += tensor.error.sum_error_squared ?? Infinity;
-      group.signal += tensor.error.sum_squared_before;
-    }
+    if (!tensor.error) continue;
+    error += tensor.error.sum_error_squared ?? Infinity;
+    signal += tensor.error.sum_squared_before;
   }
-  for (const group of groups.values()) {
-    if (group.measured === 0) continue;
-    group.sqnr = group.error === 0 ? Infinity : group.signal === 0 ? -Infinity : 10 * Math.log10(group.signal / group.error);
+  if (list.some(tensor => tensor.error)) {
+    group.sqnr = error === 0 ? Infinity : signal === 0 ? -Infinity : 10 * Math.log10(signal / error);
   }
-  return [...groups.values()];
-};
-const layer = tensor => tensor.layer;
+  return group;
+});
 const kind = tensor => {
   const rest = tensor.name.startsWith(`${tensor.layer}.`) ? tensor.name.slice(tensor.layer.length + 1) : tensor.name;
   const numbered = /(^|\.)\d+$/.test(tensor.layer);
@@ -211,7 +227,6 @@ const columns = [
   {name: "from", text: true, value: t => t.dtype, show: t => line(t.dtype)},
 ];
 const view = {column: null, descending: false, text: "", only: null, rows: 300, chosen: null};
-const collator = new Intl.Collator("en", {numeric: true});
 
 const shown = () => {
   const words = view.text.toLowerCase();

@@ -155,6 +155,13 @@ def check_columns(page):
     assert column(page, 1) == column(page, 1, "title")
 
 
+def check_order(page):
+    numbers = [int(name.split(".")[2]) for name in column(page, 1)]
+    assert numbers == list(range(300)), numbers
+    layers = page.eval_on_selector_all(".group .name", "names => names.map(name => name.innerText)")
+    assert layers == [f"model.layers.{number}" for number in range(300)], layers
+
+
 def check_scale(page):
     """All dots are on one scale, and the ticks above them too."""
     places = page.eval_on_selector_all(
@@ -293,6 +300,7 @@ def main():
         with Visit(browser, pages["sorted"]) as page:
             check_first_sight(page)
             check_columns(page)
+            check_order(page)
         with Visit(browser, pages["odd"]) as page:
             check_codes(page)
             check_names(page)
