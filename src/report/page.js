@@ -102,10 +102,10 @@ const tensors = counted(gather(report.tensors, layer), ([name]) => name)
 const hero = () => {
   byId("tool").textContent = `report of ${line(report.tool)}`;
   const after = report.output.bytes, before = report.source.bytes;
-  byId("headline").append(
-    totals.ratio >= 1 || totals.ratio === 0 ? `${times(totals.ratio)} smaller ` : `${times(1 / totals.ratio)} larger `,
-    el("small", {}, `${bytes(before)} \u2192 ${bytes(after)}`));
-  byId("paths").textContent = `${report.source.path} \u2192 ${report.output.path}`;
+  const sizes = `${bytes(before)} \u2192 ${bytes(after)}`;
+  byId("headline").append(...totals.compressed > 0 ? [`${change(before, after)} `, el("small", {}, sizes)] :
+    ["Nothing was compressed ", el("small", {}, `${sizes}, ${change(before, after)}`)]);
+  byId("paths").append(el("bdi", {}, line(report.source.path)), " \u2192 ", el("bdi", {}, line(report.output.path)));
   const largest = Math.max(before, after, 1);
   const bar = (cls, size, text) => el("div", {class: `bar ${cls}`},
     styled(el("i"), {width: `max(2px, calc((100% - var(--label)) * ${size / largest}))`}), el("span", {}, text));
@@ -209,6 +209,14 @@ const showGroups = by => {
     });
     box.append(row);
   }
+};
+
+const showOutside = () => {
+  const parts = [["source", "bytes_before"], ["output", "bytes_after"]].map(([file, key]) => {
+    const all = report[file].bytes, left = tensors.reduce((rest, tensor) => rest - tensor[key], all);
+    return left > all / 100 ? `${commas(left)} bytes of the ${file} (${percent(left / all)})` : "";
+  }).filter(Boolean);
+  if (parts.length > 0) byId("outside").textContent = `${parts.join(" and ")} are outside tensors: headers, manifest, padding.`;
 };
 
 // The table
@@ -510,6 +518,7 @@ theme();
 hero();
 tableHead();
 showGroups("layer");
+showOutside();
 for (const button of byId("grouping").children) {
   button.addEventListener("click", () => {
     for (const other of byId("grouping").children) other.setAttribute("aria-pressed", String(other === button));

@@ -278,6 +278,7 @@ def main():
             tensors = len(make_report(22)["tensors"])
             assert page.locator("#table tbody tr").count() == tensors
             assert "2.99" in page.inner_text("h1"), page.inner_text("h1")
+            assert page.text_content("#outside") == ""
             check_legend(page)
             check_scale(page)
             check_columns(page)
@@ -304,6 +305,9 @@ def main():
         with Visit(browser, pages["odd"]) as page:
             check_codes(page)
             check_names(page)
+            assert "2,000 bytes of the output (" in page.inner_text("#outside"), page.inner_text("#outside")
+        with Visit(browser, pages["kept"]) as page:
+            assert "Nothing was compressed" in page.inner_text("h1") and "0.2 % larger" in page.inner_text("h1")
         with Visit(browser, pages["empty"]) as page:
             assert page.is_visible("h1") and not page.is_visible("#table")
         for name, path in pages.items():
