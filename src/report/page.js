@@ -378,10 +378,12 @@ const histogram = ({counts, low, high}, cls, label) => {
   return picture;
 };
 
-const thumbnail = nonzeros => {
-  const {rows, cols, density} = nonzeros;
+// The box has the shape of the matrix, the first extent by all others, up to 4 : 1.
+const thumbnail = ({shape, nonzeros: {rows, cols, density}}) => {
   const canvas = el("canvas", {width: cols, height: rows, role: "img", "aria-label": "share of weights left, by place"});
-  styled(canvas, {aspectRatio: `${Math.max(cols, rows / 3)} / ${rows}`});
+  const tall = shape.length > 1 ? shape[0] : 1, wide = shape.reduce((product, extent) => product * extent, 1) / tall;
+  const ratio = Math.min(4, Math.max(1 / 4, wide / tall));
+  styled(canvas, {width: `${10.5 * Math.min(1, ratio)}rem`, aspectRatio: String(ratio)});
   const paint = () => {
     const style = getComputedStyle(document.documentElement);
     const rgb = name => style.getPropertyValue(name).trim().match(/[\da-f]{2}/gi).map(pair => parseInt(pair, 16));
@@ -450,7 +452,7 @@ const choose = (tensor, byHand) => {
   if (tensor.nonzeros) {
     pictures.push(el("div", {},
       el("h4", {}, "What is left", el("span", {}, `${percent(1 - tensor.sparsity)} of the weights`)),
-      el("div", {class: "map"}, thumbnail(tensor.nonzeros),
+      el("div", {class: "map"}, thumbnail(tensor),
         el("p", {}, `${tensor.nonzeros.rows} \u00d7 ${tensor.nonzeros.cols} cells of the matrix; the stronger the colour, the more weights are left.`))));
   }
   const box = byId("detail");

@@ -223,6 +223,15 @@ def check_codes(page):
     assert "sampled" not in page.inner_text("#detail") and "all 64" in page.inner_text("#detail")
 
 
+def check_shapes(page):
+    """The sparsity picture has the shape of the matrix: the first extent by all others, up to 4 : 1."""
+    for name, ratio in {"wide": 2, "tall": 1 / 4, "kernels": 9 / 8}.items():
+        choose(page, name)
+        box = page.locator("#detail canvas").bounding_box()
+        assert abs(box["width"] / box["height"] / ratio - 1) < 0.03, (name, box)
+        assert max(box["width"], box["height"]) < 170
+
+
 def check_names(page):
     """Names cannot turn the text around them."""
     seen = "turned\\u202e.\\x1b\\nweight"
@@ -304,6 +313,7 @@ def main():
             check_order(page)
         with Visit(browser, pages["odd"]) as page:
             check_codes(page)
+            check_shapes(page)
             check_names(page)
             assert "2,000 bytes of the output (" in page.inner_text("#outside"), page.inner_text("#outside")
         with Visit(browser, pages["kept"]) as page:
