@@ -243,6 +243,39 @@ def check_names(page):
     assert seen.split(".")[0] in page.eval_on_selector_all(".group bdi", "all => all.map(name => name.innerText)")
 
 
+# Text that is seen, and the lowest contrast among it.
+CONTRAST = """() => {
+  const numbers = colour => colour.match(/[\\d.]+/g).map(Number);
+  const light = colour => numbers(colour).slice(0, 3).map(v => v / 255)
+    .map(v => v <= .04045 ? v / 12.92 : ((v + .055) / 1.055) ** 2.4)
+    .reduce((sum, v, i) => sum + v * [.2126, .7152, .0722][i], 0);
+  let least = [Infinity, ""];
+  const texts = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+  while (texts.nextNode()) {
+    const element = texts.currentNode.parentElement, style = getComputedStyle(element);
+    if (!texts.currentNode.data.trim() || !element.checkVisibility() || element.closest("script, title")) continue;
+    let behind = element;
+    while (numbers(getComputedStyle(behind).backgroundColor)[3] === 0) behind = behind.parentElement;
+    const pair = [light(element.namespaceURI.endsWith("svg") ? style.fill : style.color),
+      light(getComputedStyle(behind).backgroundColor)].sort((a, b) => b - a);
+    const contrast = (pair[0] + .05) / (pair[1] + .05);
+    if (contrast < least[0]) least = [contrast, texts.currentNode.data];
+  }
+  return least;
+}"""
+
+
+def check_contrast(page):
+    page.locator(".group .db.bad").first.click()
+    page.click("text=show every tensor")
+    page.locator(".group .db.bad").first.click()
+    for row in ("tr.compressed", "tr.kept"):
+        page.locator(row).first.click()
+        page.mouse.move(0, 0)
+        contrast, text = page.evaluate(CONTRAST)
+        assert contrast >= 4.5, f"{text} has a contrast of {contrast:.2f}"
+
+
 def check_finding(page, tensors):
     page.fill("#filter", "DOWN_PROJ")
     assert page.locator("#table tbody tr").count() == 22
@@ -307,6 +340,9 @@ def main():
         with Visit(browser, pages["model"], "phone") as page:
             check_scale(page)
             check_tapping(page)
+        for colours in ("light", "dark"):
+            with Visit(browser, pages["model"], colours=colours) as page:
+                check_contrast(page)
         with Visit(browser, pages["sorted"]) as page:
             check_first_sight(page)
             check_columns(page)
