@@ -9,7 +9,7 @@
 // The sampled elements are those at multiples of a stride that depends on the shape alone:
 // one that has no divisor in common with the length of a row (all extents but the first),
 // so that all columns are seen. Up to 4,096 elements all are taken, of larger tensors about
-// a 64th, but not many fewer than 4,096 nor more than 16,384. Each has its own place in
+// a 64th, but not many fewer than 4,096 nor many more than 16,384. Each has its own place in
 // memory, so chunks may come from several threads at once, and the pictures depend neither
 // on their order nor on where they are cut.
 #pragma once
