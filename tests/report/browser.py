@@ -15,7 +15,7 @@ from playwright.sync_api import sync_playwright
 
 from make_report import HOSTILE, TURNED, make_odd_report, make_report, make_sorted_report
 
-SIZES = {"desktop": (1280, 900), "phone": (390, 844)}
+SIZES = {"desktop": (1280, 900), "tablet": (768, 1024), "phone": (390, 844)}
 
 
 def make_pages(pith, folder):
@@ -171,11 +171,17 @@ def check_scale(page):
     assert page.is_visible(".ticks") and page.locator(".dots").first.bounding_box()["width"] > 100
     ticks = page.eval_on_selector_all(".ticks span", "all => all.map(tick => tick.innerText)")
     assert ticks == ["0 dB", "20 dB", "40 dB", "60 dB"], ticks
+    sides = page.eval_on_selector_all(
+        ".ticks span", "all => all.map(t => t.getBoundingClientRect()).map(r => [r.left, r.right])"
+    )
+    assert all(one[1] < next_one[0] for one, next_one in zip(sides, sides[1:])), f"ticks overlap: {sides}"
 
 
 def check_tapping(page):
     """A row that is tapped stays where it is, or moves a little so that its details are seen."""
-    page.locator(".tensors .scroll").evaluate("box => scrollTo(0, box.getBoundingClientRect().bottom + scrollY - innerHeight)")
+    page.eval_on_selector(
+        ".tensors .scroll", "box => scrollTo(0, box.getBoundingClientRect().bottom + scrollY - innerHeight)"
+    )
     for number in (3, 2, 4):
         before = page.evaluate("scrollY")
         row = page.locator(f"#table tbody tr:nth-child({number})")
@@ -337,6 +343,8 @@ def main():
             assert page.locator("#table tbody tr").count() == 300
             page.click("text=show all")
             assert page.locator("#table tbody tr").count() == len(make_report(111)["tensors"])
+        with Visit(browser, pages["model"], "tablet") as page:
+            check_scale(page)
         with Visit(browser, pages["model"], "phone") as page:
             check_scale(page)
             check_tapping(page)
