@@ -176,7 +176,7 @@ const showGroups = by => {
     ticks.append(styled(el("span", {}, `${db} dB`), {left: `${at(db)}%`}));
   }
   box.append(el("div", {class: "axis", "aria-hidden": "true"},
-    el("span", {}, by === "layer" ? "layer" : "kind"), el("span", {}, "size before and after"), el("span"), ticks,
+    el("span", {}, by === "layer" ? "layer" : "kind"), el("span", {}, "size"), el("span"), ticks,
     el("span", {class: "db"}, "SQNR")));
   const key = (cls, text) => el("span", {}, el("i", {class: cls}), text);
   byId("legend").replaceChildren(key("before", "bytes before"), key("after", "bytes after"),
