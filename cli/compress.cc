@@ -280,7 +280,9 @@ Run add_plan(CLI::App& command) {
   add_shared(command, *arguments);
   add_common_options(command, arguments->common);
   command.footer(
-      "Only headers are read. The size of the output is exact, to the byte.\n"
+      "Only headers are read, and embeddings of one shape, which may be one and the "
+      "same.\n"
+      "The size of the output is exact, to the byte.\n"
       "Examples:\n"
       "  pith plan model.safetensors --quantize int4-g32\n"
       "  pith plan model.safetensors -o model.gguf --quantize q4_0 --all\n"

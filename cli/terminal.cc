@@ -57,10 +57,6 @@ std::string escape_controls(std::string_view text) {
   return out;
 }
 
-std::string counted(std::int64_t number, std::string_view thing) {
-  return fmt::format("{} {}{}", with_commas(number), thing, number == 1 ? "" : "s");
-}
-
 std::string json_text(const nlohmann::ordered_json& document) {
   return document.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
 }

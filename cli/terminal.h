@@ -17,11 +17,9 @@ namespace pith::cli {
 /// terminal.
 std::string escape_controls(std::string_view text);
 
+using report::counted;
 using report::human_bytes;
 using report::with_commas;
-
-/// "1 tensor", "1,234 tensors"
-std::string counted(std::int64_t number, std::string_view thing);
 
 /// What --json prints; bytes that are no UTF-8, as names of files may have, are replaced.
 std::string json_text(const nlohmann::ordered_json& document);

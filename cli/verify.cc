@@ -54,11 +54,6 @@ Json tensors_json(const std::vector<ComparedTensor>& tensors) {
   return rows;
 }
 
-// "1 file", "2 files".
-std::string counted(std::int64_t count, std::string_view what) {
-  return fmt::format("{} {}{}", with_commas(count), what, count == 1 ? "" : "s");
-}
-
 std::string table(const std::vector<ComparedTensor>& tensors, bool all) {
   std::vector<std::vector<std::string>> rows = {
       {"tensor", "first", "second", "", "sqnr", "rmse", "max error"}};
@@ -130,14 +125,13 @@ Status run_verify(const VerifyArguments& arguments) {
       worst = tensor.error->sqnr_db();
       name = tensor.name;
     }
-    text += fmt::format("{}: {} tensors, {} the same as in the source\n",
-                        escape_controls(arguments.second),
-                        with_commas(static_cast<std::int64_t>(result->tensors.size())),
-                        with_commas(same));
-    text +=
-        fmt::format("{} checksums and {} error figures agree; {} bytes, source {}\n",
-                    with_commas(result->checksums), with_commas(result->figures),
-                    with_commas(result->output_bytes), with_commas(result->source_bytes));
+    text += fmt::format(
+        "{}: {}, {} the same as in the source\n", escape_controls(arguments.second),
+        counted(std::ssize(result->tensors), "tensor"), with_commas(same));
+    text += fmt::format(
+        "{} and {} agree; {} bytes, source {}\n", counted(result->checksums, "checksum"),
+        counted(result->figures, "error figure"), with_commas(result->output_bytes),
+        with_commas(result->source_bytes));
     if (result->aliased > 0) {
       text += fmt::format("{} stored by another name, as config.json ties them\n",
                           counted(result->aliased, "tensor"));
