@@ -45,8 +45,8 @@ struct VerifyResult {
   std::vector<ComparedTensor> tensors;  ///< in the order of the source
   std::int64_t checksums = 0;           ///< that were there and agreed
   std::int64_t figures = 0;             ///< likewise
-  std::int64_t aliased = 0;  ///< tensors that are stored by another name alone
-  std::int64_t files = 0;    ///< that came along with the weights, and are the same
+  std::int64_t aliased = 0;             ///< tensors that are stored by another name alone
+  std::int64_t files = 0;         ///< that came along with the weights, and are the same
   std::int64_t source_bytes = 0;  ///< of files
   std::int64_t output_bytes = 0;
   /// What is wrong, one line each: tensors that are missing or too many, checksums that
