@@ -78,7 +78,8 @@ Status TensorRun::encode(CompressWorker& worker, const Piece& piece) {
   PieceWork& work = *shared;
   make_room(buffers, piece, work);
   const std::int64_t end = piece.begin + piece.count;
-  const std::int64_t step = PieceList::strip(alignment());
+  // As many bytes of shorter types as of f32.
+  const std::int64_t step = PieceList::strip(alignment()) * (reads_halves() ? 2 : 1);
   for (Piece strip = piece; strip.begin < end; strip.begin += step) {
     strip.count = std::min(step, end - strip.begin);
     PITH_TRY(work.source, read(worker, strip, work.before));
@@ -108,15 +109,18 @@ Status TensorRun::copy(CompressWorker& worker, const Piece& piece) {
   return finishing_.wait_for(piece.number) ? Status() : gave_up();
 }
 
+// Codes are made of 16-bit types at once, unless something is to be changed before.
+bool TensorRun::reads_halves() const {
+  const std::optional<DType> dtype = info_.encoding.dtype;
+  return (dtype == DType::kF16 || dtype == DType::kBF16) && tensor_.record.scheme &&
+         tensor_.stages.empty() && options_.non_finite != NonFiniteChoice::kZero;
+}
+
 Result<TensorView> TensorRun::read(CompressWorker& worker, const Piece& piece,
                                    std::span<const float>& values) {
-  // Codes are made of 16-bit types at once, unless something is to be changed before.
-  const std::optional<DType> dtype = info_.encoding.dtype;
-  const bool halves = dtype == DType::kF16 || dtype == DType::kBF16;
-  if (halves && tensor_.record.scheme && tensor_.stages.empty() &&
-      options_.non_finite != NonFiniteChoice::kZero) {
+  if (reads_halves()) {
     PITH_TRY(const std::span<const std::byte> bytes, worker.reader.bytes(piece));
-    return part_view(*dtype, piece.count, bytes);
+    return part_view(*info_.encoding.dtype, piece.count, bytes);
   }
   // f64 to 16 bits is to be rounded once.
   const bool narrow = tensor_.record.dtype && *tensor_.record.dtype != DType::kF32;

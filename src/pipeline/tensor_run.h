@@ -134,6 +134,7 @@ class TensorRun {
   Status preview();
   Status scan_by_stages();
   Status copy(CompressWorker& worker, const Piece& piece);
+  [[nodiscard]] bool reads_halves() const;
   Result<TensorView> read(CompressWorker& worker, const Piece& piece,
                           std::span<const float>& values);
   Status change(CompressWorker& worker, const Piece& piece, const Piece& strip,
