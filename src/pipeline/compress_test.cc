@@ -261,11 +261,19 @@ TEST(Compress, ShardsStayOneToOne) {
   const Plan planned = plan(input, output, options).value();
   const Result<Report> report = compress(input, output, options);
   ASSERT_TRUE(report) << report.error().message();
-  std::int64_t bytes = 0;
-  for (const auto& file : fs::directory_iterator(output)) {
-    bytes += static_cast<std::int64_t>(file.file_size());
-  }
-  EXPECT_EQ(planned.output_bytes, bytes);
+  // The index counts on both sides, wherever sizes are told.
+  const auto bytes_in = [](const fs::path& path) {
+    std::int64_t bytes = 0;
+    for (const auto& file : fs::directory_iterator(path)) {
+      bytes += static_cast<std::int64_t>(file.file_size());
+    }
+    return bytes;
+  };
+  EXPECT_EQ(planned.output_bytes, bytes_in(output));
+  EXPECT_EQ(planned.input_bytes, bytes_in(input));
+  const VerifyResult verified = verify(input, output, {}).value();
+  EXPECT_EQ(verified.output_bytes, bytes_in(output));
+  EXPECT_EQ(verified.source_bytes, bytes_in(input));
   EXPECT_EQ(report->output.files, 2);
   const auto source = Checkpoint::open(input).value();
   const auto dense = open_dense(output);
@@ -440,6 +448,21 @@ TEST(Compress, GgufFallsBackWhereRowsDoNotDivide) {
   EXPECT_EQ(name_of("blk.0.ffn_down.weight"), "F16");
   EXPECT_EQ(name_of("blk.0.attn_norm.weight"), "F32");
   EXPECT_FALSE(plan(input, output, options_of("int8-row")));
+}
+
+TEST(Compress, AFolderThatCannotBeCompressedTensorsSaysWhy) {
+  const testing::TempFolder folder;
+  const fs::path input = folder.path() / "in";
+  fs::create_directory(input);
+  write_model(input / "model.safetensors", {{"conv.weight", {8, 4, 32}}});
+  std::ofstream(input / "config.json") << "{}";
+  const fs::path output = folder.path() / "out";
+  const Plan planned = plan(input, output, options_of("w8a8")).value();
+  EXPECT_EQ(planned.convention, FileConvention::kPith);
+  ASSERT_EQ(planned.warnings.size(), 1u);
+  EXPECT_NE(planned.warnings[0].find("'conv.weight'"), std::string::npos);
+  // Nobody asked for it here.
+  EXPECT_TRUE(plan(input, output, options_of("int8-row"))->warnings.empty());
 }
 
 TEST(Compress, FolderOfCompressedTensors) {
